@@ -1,0 +1,12 @@
+"""Primal-dual coordinate methods with certified gaps, and a benchmark of them.
+
+>>> from benchmark_dspdc import erm, solve
+>>> problem = erm(A, b, loss="smoothed_hinge", lambda1=1e-3, lambda2=1e-2)
+>>> result = solve(problem, method="dspdc", tol=1e-6)
+"""
+
+from .problem import Certificate, Problem, erm
+from .solver import Result, methods, solve
+
+__all__ = ["Certificate", "Problem", "Result", "erm", "methods", "solve"]
+__version__ = "0.1.0"

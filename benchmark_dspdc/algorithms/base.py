@@ -1,0 +1,70 @@
+"""What every method is: an object that advances and can be looked at."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..threads import single_threaded
+
+
+class Algorithm(ABC):
+    """A method on a problem, from its starting point on.
+
+    Creating one does all the set-up (constants, step sizes, storage);
+    `advance` does nothing but iterate. A subclass sets ``name``, gives its
+    options as keyword arguments of `setup`, and implements the members below.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        The current pair (copies).
+    info : dict
+        What was chosen: block sizes, constants, step sizes.
+    iterations : int
+    iterations_per_pass : float
+        About how many iterations do the work of one A x plus one A'y.
+    """
+
+    name = None
+
+    @single_threaded
+    def __init__(self, problem, seed=0, **options):
+        self.problem = problem
+        self.iterations = 0
+        self.info = {}
+        # multiply-adds with A, coordinate updates (primal plus dual)
+        self._counters = np.zeros(2, dtype=np.int64)
+        self.setup(np.random.SeedSequence(seed), **options)
+
+    @abstractmethod
+    def setup(self, seeds): ...
+
+    @abstractmethod
+    def _run(self, n_iterations): ...
+
+    @property
+    @abstractmethod
+    def x(self): ...
+
+    @property
+    @abstractmethod
+    def y(self): ...
+
+    @property
+    @abstractmethod
+    def iterations_per_pass(self): ...
+
+    def advance(self, n_iterations):
+        """Do that many iterations; 0 only makes sure that everything is compiled."""
+        self._run(n_iterations)
+        self.iterations += n_iterations
+
+    @property
+    def passes(self):
+        """Multiply-adds done, in units of one A x plus one A'y."""
+        return float(self._counters[0] / self.problem.operator.multiply_adds)
+
+    @property
+    def coordinate_updates(self):
+        """Proximal steps done, primal and dual coordinates together."""
+        return int(self._counters[1])

@@ -1,0 +1,187 @@
+"""SDCA: stochastic dual coordinate ascent, proximal form.
+
+References
+----------
+S. Shalev-Shwartz, T. Zhang. Stochastic dual coordinate ascent methods for
+regularized loss minimization. JMLR 14, 2013.
+
+S. Shalev-Shwartz, T. Zhang. Accelerated proximal stochastic dual coordinate
+ascent for regularized loss minimization. Math. Programming 155, 2016 (the
+proximal form).
+
+M. Takac, A. Bijral, P. Richtarik, N. Srebro. Mini-batch primal and dual
+methods for SVMs. ICML 2013 (mini-batches).
+"""
+
+import numpy as np
+import scipy.sparse
+
+from .. import steps as formulas
+from ..constants import _top_eigenvalue
+from ..jit import njit
+from ..losses import dual_prox
+from ..operators.dual import batch_cost, primal_products, push, refresh
+from ..operators.rows import at
+from ..problem import choose
+from ..sampling import below, block_size, generator, partition, shuffle_head
+from .base import Algorithm
+
+
+@njit
+def iterate(kept, loss, reg, b, y, starts, order, rho, visits, permuted, state, counters, buffer,
+            n_iterations):
+    """Dual ascent on one batch an iteration.
+
+    ``visits`` holds the order in which batches are visited when it is
+    permuted, and in its last entry how many of them are done.
+    """
+    n_blocks = starts.shape[0] - 1
+    for _ in range(n_iterations):
+        if permuted:
+            done = visits[n_blocks]
+            if done == n_blocks:
+                done = 0
+            if done == 0:
+                shuffle_head(visits[:n_blocks], n_blocks, state)
+            block = visits[done]
+            visits[n_blocks] = done + 1
+        else:
+            block = below(state, n_blocks)
+        lo, hi = starts[block], starts[block + 1]
+        primal_products(kept, reg, order, lo, hi, buffer)
+        moved = False
+        for k in range(hi - lo):
+            i = at(order, lo + k)
+            new = dual_prox(loss, buffer[k], b[i], y[i], rho[i])
+            buffer[k] = new - y[i]
+            moved |= buffer[k] != 0.0
+            y[i] = new
+        cost = batch_cost(kept, order, lo, hi)
+        if moved:
+            push(kept, reg, order, lo, hi, buffer)
+            counters[0] += cost
+        else:
+            counters[0] += cost // 2
+        counters[1] += hi - lo
+
+
+@njit
+def start(kept, reg):
+    """Make what is kept agree with w."""
+    refresh(kept, reg)
+
+
+class SDCA(Algorithm):
+    """Stochastic dual coordinate ascent.
+
+    Parameters
+    ----------
+    m : int or float
+        Batch size, as a count or a fraction of n. Batches are the blocks of a
+        random partition, fixed for the run.
+    scaling : {"tight", "safe"}
+        How much a batch is held back: by the norm of its normalised Gram
+        matrix, or by m, which is always enough. The same for m = 1.
+    order : {"random", "permuted"}
+        Batches drawn independently, as the theory has it, or each once an
+        epoch in a random order, which takes about half the epochs in
+        practice.
+
+    Notes
+    -----
+    Iterations to accuracy eps for m = 1: O((n + kappa) log(1/eps)),
+    kappa = max_i |a_i|^2/(lam gamma). The primal point is x = grad g*(-A'y/n).
+    """
+
+    name = "sdca"
+
+    def setup(self, seeds, m=1, scaling="tight", order="random"):
+        choose(scaling, ("tight", "safe"), "scaling")
+        choose(order, ("random", "permuted"), "order")
+        operator = self.problem.operator
+        n = self.problem.shape[0]
+        m = block_size(m, n, "m")
+        rng = np.random.default_rng(seeds.spawn(1)[0])
+        blocks = partition(n, m, rng)
+        n_blocks = len(blocks.starts) - 1
+        self._starts = blocks.starts
+        # Single rows in their own order need no indirection.
+        self._order = None if blocks.largest == 1 else blocks.order
+        scales = np.ones(n_blocks)
+        if blocks.largest > 1:
+            scales = batch_scales(operator, blocks, scaling)
+        per_row = np.empty(n)
+        per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
+        self._rho = formulas.sdca(n, operator.row_norms2, per_row, self.problem.lam)
+        if self._order is None:
+            self._rho = formulas.sdca(n, operator.row_norms2, 1.0, self.problem.lam)
+        self._y = np.zeros(n)
+        self._kept = operator.kept_dual(self._y)
+        start(self._kept, self.problem.reg)
+        self._permuted = order == "permuted"
+        self._visits = np.append(np.arange(n_blocks), 0)
+        self._generator = generator(seeds.generate_state(1)[0])
+        self._buffer = np.empty(blocks.largest)
+        self.info.update(
+            m=blocks.largest, r=float(n_blocks), scaling=scaling, order=order,
+            scale=float(scales.max()),
+        )
+
+    def _run(self, n_iterations):
+        iterate(
+            self._kept, self.problem.loss, self.problem.reg, self.problem.b, self._y,
+            self._starts, self._order, self._rho, self._visits, self._permuted, self._generator,
+            self._counters, self._buffer, n_iterations,
+        )
+
+    @property
+    def x(self):
+        return self.problem.primal_from_dual(self._y)
+
+    @property
+    def y(self):
+        return self._y.copy()
+
+    @property
+    def iterations_per_pass(self):
+        n, p = self.problem.shape
+        if self.problem.operator.kind == "factorized":
+            return (n + p) / (n / self.info["r"] + p)
+        return self.info["r"]
+
+
+def batch_scales(operator, blocks, scaling):
+    """For every batch I, a bound s with |A_I' dy|^2 <= s sum_i |a_i|^2 dy_i^2."""
+    sizes = np.diff(blocks.starts).astype(np.float64)
+    if scaling == "safe":
+        return sizes
+    p = operator.shape[1]
+    out = np.empty(len(sizes))
+    norms = np.sqrt(operator.row_norms2)
+    for k in range(len(sizes)):
+        rows = blocks.order[blocks.starts[k]:blocks.starts[k + 1]]
+        rows = rows[norms[rows] > 0.0]
+        if len(rows) == 0:
+            out[k] = 1.0
+            continue
+        out[k] = _normalised_norm2(operator, rows, norms[rows], p)
+    return np.minimum(out, sizes)
+
+
+def _normalised_norm2(operator, rows, norms, p):
+    if operator.kind == "factorized":
+        U = operator.U[rows] / norms[:, None]
+        if len(rows) <= U.shape[1]:
+            half = U @ operator.Vt.T
+            return _top_eigenvalue(half @ half.T)
+        G = U.T @ U
+        values, vectors = np.linalg.eigh(operator.Vt.T @ operator.Vt)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return _top_eigenvalue(root @ G @ root)
+    block = operator.row_block(rows)
+    if scipy.sparse.issparse(block):
+        block = scipy.sparse.diags_array(1.0 / norms) @ block
+    else:
+        block = block / norms[:, None]
+    K = block @ block.T if len(rows) <= p else block.T @ block
+    return _top_eigenvalue(K.toarray() if scipy.sparse.issparse(K) else K)

@@ -1,0 +1,166 @@
+"""Compilation: a disk cache that cannot be stale, and dispatch on types.
+
+Two small tools on top of numba.
+
+``njit``
+    ``numba.njit`` with a disk cache whose directory is named after a hash of
+    all the package's sources. Numba itself invalidates a cached kernel only
+    when the kernel's own file changes, not when an overload that it inlines
+    from another file does; with a directory per state of the sources, no edit
+    can leave an old kernel in use.
+
+``generic``
+    Declares a function whose body is chosen by the type of its first
+    argument. Inside compiled code the choice is made when compiling, so it
+    costs nothing; from plain Python the same call works too. One algorithm then serves every operator, loss and regulariser.
+"""
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numba
+from numba.core import config
+from numba.extending import overload
+
+PACKAGE = Path(__file__).resolve().parent
+
+#: Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+#: Cached kernels of older sources are kept for this many other versions, so
+#: that switching between two branches does not recompile everything.
+KEPT_VERSIONS = 4
+
+
+def source_hash():
+    """Hash of the package's Python sources and of what compiles them."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(PACKAGE)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_home():
+    """Where caches go: ``$BENCHMARK_DSPDC_CACHE``, else the user's cache directory."""
+    if home := os.environ.get("BENCHMARK_DSPDC_CACHE"):
+        return Path(home)
+    if home := os.environ.get("XDG_CACHE_HOME"):
+        return Path(home) / "benchmark_dspdc"
+    return Path.home() / ".cache" / "benchmark_dspdc"
+
+
+def _prepare_cache(home):
+    directory = home / f"numba-{SOURCE_HASH}"
+    directory.mkdir(parents=True, exist_ok=True)
+    # A directory that exists may still not be writable.
+    tempfile.TemporaryFile(dir=directory).close()
+    os.utime(directory)
+    return directory
+
+
+def _forget_old_versions(home):
+    others = [d for d in home.glob("numba-*") if d.name != f"numba-{SOURCE_HASH}"]
+    for old in sorted(others, key=lambda d: d.stat().st_mtime)[:-KEPT_VERSIONS]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _cache_directory():
+    home = _cache_home()
+    try:
+        directory = _prepare_cache(home)
+        _forget_old_versions(home)
+    except OSError:
+        # A read-only home still gets a working, if colder, cache.
+        home = Path(tempfile.gettempdir()) / f"benchmark_dspdc-{os.getuid()}"
+        directory = _prepare_cache(home)
+    return directory
+
+
+SOURCE_HASH = source_hash()
+CACHE_DIRECTORY = _cache_directory()
+
+
+@contextmanager
+def _cache_here():
+    # Numba fixes a function's cache path when decorating it; other packages
+    # keep their own setting.
+    previous = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_DIRECTORY)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = previous
+
+
+def njit(function=None, *, inline=False, cache=True):
+    """``numba.njit`` with this package's cache and floating-point rules.
+
+    Parameters
+    ----------
+    inline : bool
+        Force LLVM to inline the function into its callers.
+    cache : bool
+        Keep the compiled code on disk. Only what Python calls directly needs it.
+    """
+    def decorate(f):
+        with _cache_here():
+            return numba.njit(
+                f, cache=cache and not inline, fastmath=FASTMATH, forceinline=inline,
+                error_model="numpy",
+            )
+    return decorate if function is None else decorate(function)
+
+
+def generic(declaration):
+    """Declare a function dispatched on the type of its first argument.
+
+    The declaration's signature and docstring are the contract; its own body
+    is never run. Bodies are added with ``name.register(Type)``. For NamedTuple
+    types they are compiled, into whatever calls them or, when called from
+    Python, by themselves; for any other type they run as they are.
+
+    Examples
+    --------
+    >>> @generic
+    ... def value(loss, z, b):
+    ...     "phi(z) for the label b."
+    >>> @value.register(Square)
+    ... def _(loss, z, b):
+    ...     return 0.5 * (z - b) ** 2
+    """
+    bodies, callables = {}, {}
+
+    @functools.wraps(declaration)
+    def call(first, *args):
+        cls = type(first)
+        if cls not in bodies:
+            raise TypeError(
+                f"{declaration.__name__} is not defined for {cls.__name__}; "
+                f"it is for {', '.join(sorted(c.__name__ for c in bodies))}"
+            )
+        if cls not in callables:
+            body = bodies[cls]
+            callables[cls] = njit(body, cache=False) if issubclass(cls, tuple) else body
+        return callables[cls](first, *args)
+
+    def register(cls):
+        def decorate(body):
+            bodies[cls] = body
+            return body
+        return decorate
+
+    def choose(*args):
+        return bodies.get(getattr(args[0], "instance_class", None))
+
+    overload(
+        call, strict=False,
+        jit_options={"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"},
+    )(choose)
+    call.register = register
+    return call

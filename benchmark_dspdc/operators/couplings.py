@@ -1,0 +1,226 @@
+"""What DSPDC keeps between iterations so that both its products are cheap.
+
+An iteration needs <A_i, xbar> for a few rows and <A^j, ybar> for a few
+columns, xbar and ybar being extrapolated points that differ from x and y only
+on the blocks updated last. There are three ways to have both, and one kernel
+runs on any of them:
+
+`RowCoupling` (n/m >= p/q)
+    keeps A'y and the vector xbar; walks rows of A. O(m p), or O(nnz(I) + q).
+`ColumnCoupling` (n/m < p/q)
+    keeps A x and the vector ybar; walks columns of A. O(q n), or O(nnz(J) + m).
+`FactorCoupling`, A = UV
+    keeps U'y and V x (Algorithm 2 of the paper). O(d (m + q)).
+
+A kept product is stored as a pair (base, delta): delta is what the current
+iteration added, so that base + r delta is the product with the extrapolated
+point, and absorbing it costs no more than creating it did. An extrapolated
+vector drops back to the plain one where the previous iteration moved it.
+
+The calls of one iteration, in order: `row_products` and `push_dual` for each
+tile of the dual block, `turn`, then `column_products` and `push_primal` for
+each tile of the primal block, `close`. In between, `turn` is given the primal
+block of the previous iteration.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import generic, njit
+from .rows import DenseRows, absorb, at, rows_axpy, rows_dot, rows_size
+
+
+class RowCoupling(NamedTuple):
+    rows: object
+    xbar: np.ndarray
+    w: np.ndarray
+    dw: np.ndarray
+
+
+class ColumnCoupling(NamedTuple):
+    columns: object
+    ybar: np.ndarray
+    z: np.ndarray
+    dz: np.ndarray
+
+
+class FactorCoupling(NamedTuple):
+    d: int
+    U: DenseRows
+    Vt: DenseRows
+    u: np.ndarray
+    du: np.ndarray
+    ubar: np.ndarray
+    v: np.ndarray
+    dv: np.ndarray
+    vbar: np.ndarray
+
+
+@generic
+def row_products(c, momentum, order, lo, hi, out):
+    """out[k] = <A_i, xbar>, with xbar = x_old + momentum (x - x_old)."""
+
+
+@generic
+def push_dual(c, boost, order, lo, hi, y, dy):
+    """Take note of y_i += dy[k] (y is the new vector, dy the change)."""
+
+
+@generic
+def turn(c, boost, order, lo, hi, x):
+    """End the dual half; forget the extrapolation of the previous primal block."""
+
+
+@generic
+def column_products(c, boost, order, lo, hi, out):
+    """out[k] = <A^j, ybar>, with ybar = y_old + boost (y - y_old)."""
+
+
+@generic
+def push_primal(c, momentum, order, lo, hi, x, dx):
+    """Take note of x_j += dx[k]."""
+
+
+@generic
+def close(c, momentum, order, lo, hi, y):
+    """End the iteration; ``order[lo:hi]`` is its dual block."""
+
+
+@generic
+def iteration_cost(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+    """Multiply-adds of an iteration with these blocks."""
+
+
+# Rows of A walked, A'y kept ---------------------------------------------------
+
+@row_products.register(RowCoupling)
+def _(c, momentum, order, lo, hi, out):
+    rows_dot(c.rows, order, lo, hi, c.xbar, out)
+
+
+@push_dual.register(RowCoupling)
+def _(c, boost, order, lo, hi, y, dy):
+    rows_axpy(c.rows, order, lo, hi, dy, c.dw)
+
+
+@turn.register(RowCoupling)
+def _(c, boost, order, lo, hi, x):
+    for k in range(lo, hi):
+        j = at(order, k)
+        c.xbar[j] = x[j]
+
+
+@column_products.register(RowCoupling)
+def _(c, boost, order, lo, hi, out):
+    for k in range(lo, hi):
+        j = at(order, k)
+        out[k - lo] = c.w[j] + boost * c.dw[j]
+
+
+@push_primal.register(RowCoupling)
+def _(c, momentum, order, lo, hi, x, dx):
+    for k in range(lo, hi):
+        j = at(order, k)
+        c.xbar[j] = x[j] + (momentum - 1.0) * dx[k - lo]
+
+
+@close.register(RowCoupling)
+def _(c, momentum, order, lo, hi, y):
+    absorb(c.rows, order, lo, hi, c.w, c.dw)
+
+
+@iteration_cost.register(RowCoupling)
+def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+    return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
+
+
+# Columns of A walked, A x kept ------------------------------------------------
+
+@row_products.register(ColumnCoupling)
+def _(c, momentum, order, lo, hi, out):
+    for k in range(lo, hi):
+        i = at(order, k)
+        out[k - lo] = c.z[i] + momentum * c.dz[i]
+
+
+@push_dual.register(ColumnCoupling)
+def _(c, boost, order, lo, hi, y, dy):
+    for k in range(lo, hi):
+        i = at(order, k)
+        c.ybar[i] = y[i] + (boost - 1.0) * dy[k - lo]
+
+
+@turn.register(ColumnCoupling)
+def _(c, boost, order, lo, hi, x):
+    absorb(c.columns, order, lo, hi, c.z, c.dz)
+
+
+@column_products.register(ColumnCoupling)
+def _(c, boost, order, lo, hi, out):
+    rows_dot(c.columns, order, lo, hi, c.ybar, out)
+
+
+@push_primal.register(ColumnCoupling)
+def _(c, momentum, order, lo, hi, x, dx):
+    rows_axpy(c.columns, order, lo, hi, dx, c.dz)
+
+
+@close.register(ColumnCoupling)
+def _(c, momentum, order, lo, hi, y):
+    for k in range(lo, hi):
+        i = at(order, k)
+        c.ybar[i] = y[i]
+
+
+@iteration_cost.register(ColumnCoupling)
+def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+    return 2 * rows_size(c.columns, primal_order, primal_lo, primal_hi)
+
+
+# A = UV, U'y and Vx kept ------------------------------------------------------
+
+@njit(inline=True)
+def _extrapolate(base, delta, factor, bar):
+    """bar = base + factor delta; base += delta; delta = 0."""
+    for k in range(base.shape[0]):
+        step = delta[k]
+        bar[k] = base[k] + factor * step
+        base[k] += step
+        delta[k] = 0.0
+
+
+@row_products.register(FactorCoupling)
+def _(c, momentum, order, lo, hi, out):
+    rows_dot(c.U, order, lo, hi, c.vbar, out)
+
+
+@push_dual.register(FactorCoupling)
+def _(c, boost, order, lo, hi, y, dy):
+    rows_axpy(c.U, order, lo, hi, dy, c.du)
+
+
+@turn.register(FactorCoupling)
+def _(c, boost, order, lo, hi, x):
+    _extrapolate(c.u, c.du, boost, c.ubar)
+
+
+@column_products.register(FactorCoupling)
+def _(c, boost, order, lo, hi, out):
+    rows_dot(c.Vt, order, lo, hi, c.ubar, out)
+
+
+@push_primal.register(FactorCoupling)
+def _(c, momentum, order, lo, hi, x, dx):
+    rows_axpy(c.Vt, order, lo, hi, dx, c.dv)
+
+
+@close.register(FactorCoupling)
+def _(c, momentum, order, lo, hi, y):
+    _extrapolate(c.v, c.dv, momentum, c.vbar)
+
+
+@iteration_cost.register(FactorCoupling)
+def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+    # Rows may be padded with zeros for speed; those do not count.
+    return 2 * c.d * ((dual_hi - dual_lo) + (primal_hi - primal_lo))

@@ -1,0 +1,295 @@
+"""Row-wise storage of a matrix, and the four loops that methods run over it.
+
+A method never asks for "the matrix"; it asks for products with, and updates
+along, a few rows. `DenseRows` and `SparseRows` answer alike. Columns of A are
+rows of A' in a second storage of the same kinds.
+
+In every function ``order`` names the rows to visit: rows ``order[lo:hi]``, or
+rows ``lo:hi`` themselves if ``order`` is None (contiguous, hence faster).
+Buffers (``out``, ``coef``) are indexed from 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import generic, njit
+from ..regularizers import reg_conjugate_gradient
+from ..simd import add, fma, load, mul, splat, store, total, totals
+
+
+class DenseRows(NamedTuple):
+    """A C-contiguous array of shape (number of rows, length of a row)."""
+
+    a: np.ndarray
+
+
+class SparseRows(NamedTuple):
+    """CSR arrays; `indices` are int32, sorted and without duplicates in a row."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+
+@generic
+def rows_dot(rows, order, lo, hi, v, out):
+    """out[k] = <row k, v>."""
+
+
+@generic
+def rows_axpy(rows, order, lo, hi, coef, v):
+    """v += sum_k coef[k] row k."""
+
+
+@generic
+def rows_dot_conjugate(rows, order, lo, hi, reg, w, out):
+    """out[k] = <row k, x> with x = grad g*(w) taken entry by entry on the way."""
+
+
+@generic
+def absorb(rows, order, lo, hi, base, delta):
+    """base += delta; delta = 0, where the rows have entries."""
+
+
+@generic
+def rows_size(rows, order, lo, hi):
+    """Number of stored entries of the rows, i.e. multiply-adds of one product."""
+
+
+@njit(inline=True)
+def at(order, k):
+    """The k-th index of an order that may be the identity (None)."""
+    if order is None:
+        return k
+    return order[k]
+
+
+# Dense -----------------------------------------------------------------------
+
+@rows_dot.register(DenseRows)
+def _(rows, order, lo, hi, v, out):
+    a = rows.a
+    d = a.shape[1]
+    whole = d - d % 4
+    zero = splat(0.0)
+    k = lo
+    while k + 4 <= hi:
+        r0 = at(order, k)
+        r1 = at(order, k + 1)
+        r2 = at(order, k + 2)
+        r3 = at(order, k + 3)
+        s0 = zero
+        s1 = zero
+        s2 = zero
+        s3 = zero
+        for j in range(0, whole, 4):
+            vj = load(v, j)
+            s0 = fma(load(a, r0 * d + j), vj, s0)
+            s1 = fma(load(a, r1 * d + j), vj, s1)
+            s2 = fma(load(a, r2 * d + j), vj, s2)
+            s3 = fma(load(a, r3 * d + j), vj, s3)
+        store(out, k - lo, totals(s0, s1, s2, s3))
+        for j in range(whole, d):
+            out[k - lo] += a[r0, j] * v[j]
+            out[k - lo + 1] += a[r1, j] * v[j]
+            out[k - lo + 2] += a[r2, j] * v[j]
+            out[k - lo + 3] += a[r3, j] * v[j]
+        k += 4
+    while k < hi:
+        i = at(order, k)
+        i0 = i * d
+        s0 = zero
+        s1 = zero
+        s2 = zero
+        s3 = zero
+        j = 0
+        while j + 16 <= d:
+            s0 = fma(load(a, i0 + j), load(v, j), s0)
+            s1 = fma(load(a, i0 + j + 4), load(v, j + 4), s1)
+            s2 = fma(load(a, i0 + j + 8), load(v, j + 8), s2)
+            s3 = fma(load(a, i0 + j + 12), load(v, j + 12), s3)
+            j += 16
+        while j + 4 <= d:
+            s0 = fma(load(a, i0 + j), load(v, j), s0)
+            j += 4
+        dot = total(add(add(s0, s1), add(s2, s3)))
+        while j < d:
+            dot += a[i, j] * v[j]
+            j += 1
+        out[k - lo] = dot
+        k += 1
+
+
+@rows_axpy.register(DenseRows)
+def _(rows, order, lo, hi, coef, v):
+    a = rows.a
+    d = a.shape[1]
+    whole = d - d % 4
+    k = lo
+    while k + 8 <= hi:
+        c = k - lo
+        i0 = at(order, k) * d
+        i1 = at(order, k + 1) * d
+        i2 = at(order, k + 2) * d
+        i3 = at(order, k + 3) * d
+        i4 = at(order, k + 4) * d
+        i5 = at(order, k + 5) * d
+        i6 = at(order, k + 6) * d
+        i7 = at(order, k + 7) * d
+        c0 = splat(coef[c])
+        c1 = splat(coef[c + 1])
+        c2 = splat(coef[c + 2])
+        c3 = splat(coef[c + 3])
+        c4 = splat(coef[c + 4])
+        c5 = splat(coef[c + 5])
+        c6 = splat(coef[c + 6])
+        c7 = splat(coef[c + 7])
+        for j in range(0, whole, 4):
+            # Two chains, so that the next multiply-add need not wait.
+            s = fma(c0, load(a, i0 + j), load(v, j))
+            t = mul(c1, load(a, i1 + j))
+            s = fma(c2, load(a, i2 + j), s)
+            t = fma(c3, load(a, i3 + j), t)
+            s = fma(c4, load(a, i4 + j), s)
+            t = fma(c5, load(a, i5 + j), t)
+            s = fma(c6, load(a, i6 + j), s)
+            t = fma(c7, load(a, i7 + j), t)
+            store(v, j, add(s, t))
+        for j in range(whole, d):
+            for l in range(8):
+                v[j] += coef[c + l] * a[at(order, k + l), j]
+        k += 8
+    while k + 2 <= hi:
+        c = k - lo
+        i = at(order, k)
+        i2nd = at(order, k + 1)
+        c0 = splat(coef[c])
+        c1 = splat(coef[c + 1])
+        for j in range(0, whole, 4):
+            s = fma(c0, load(a, i * d + j), load(v, j))
+            store(v, j, fma(c1, load(a, i2nd * d + j), s))
+        for j in range(whole, d):
+            v[j] += coef[c] * a[i, j] + coef[c + 1] * a[i2nd, j]
+        k += 2
+    if k < hi:
+        i = at(order, k)
+        last = coef[k - lo]
+        c0 = splat(last)
+        for j in range(0, whole, 4):
+            store(v, j, fma(c0, load(a, i * d + j), load(v, j)))
+        for j in range(whole, d):
+            v[j] += last * a[i, j]
+
+
+@rows_dot_conjugate.register(DenseRows)
+def _(rows, order, lo, hi, reg, w, out):
+    a = rows.a
+    d = a.shape[1]
+    k = lo
+    while k + 4 <= hi:
+        i0 = at(order, k)
+        i1 = at(order, k + 1)
+        i2 = at(order, k + 2)
+        i3 = at(order, k + 3)
+        s0 = 0.0
+        s1 = 0.0
+        s2 = 0.0
+        s3 = 0.0
+        for j in range(d):
+            xj = reg_conjugate_gradient(reg, w[j])
+            s0 += a[i0, j] * xj
+            s1 += a[i1, j] * xj
+            s2 += a[i2, j] * xj
+            s3 += a[i3, j] * xj
+        out[k - lo] = s0
+        out[k - lo + 1] = s1
+        out[k - lo + 2] = s2
+        out[k - lo + 3] = s3
+        k += 4
+    while k < hi:
+        i = at(order, k)
+        s0 = 0.0
+        for j in range(d):
+            s0 += a[i, j] * reg_conjugate_gradient(reg, w[j])
+        out[k - lo] = s0
+        k += 1
+
+
+@absorb.register(DenseRows)
+def _(rows, order, lo, hi, base, delta):
+    for j in range(base.shape[0]):
+        base[j] += delta[j]
+        delta[j] = 0.0
+
+
+@rows_size.register(DenseRows)
+def _(rows, order, lo, hi):
+    return (hi - lo) * rows.a.shape[1]
+
+
+# Sparse ----------------------------------------------------------------------
+
+@rows_dot.register(SparseRows)
+def _(rows, order, lo, hi, v, out):
+    for k in range(lo, hi):
+        i = at(order, k)
+        dot = 0.0
+        for e in range(rows.indptr[i], rows.indptr[i + 1]):
+            dot += rows.data[e] * v[rows.indices[e]]
+        out[k - lo] = dot
+
+
+@rows_axpy.register(SparseRows)
+def _(rows, order, lo, hi, coef, v):
+    for k in range(lo, hi):
+        c = coef[k - lo]
+        if c != 0.0:
+            i = at(order, k)
+            for e in range(rows.indptr[i], rows.indptr[i + 1]):
+                v[rows.indices[e]] += c * rows.data[e]
+
+
+@rows_dot_conjugate.register(SparseRows)
+def _(rows, order, lo, hi, reg, w, out):
+    for k in range(lo, hi):
+        i = at(order, k)
+        dot = 0.0
+        for e in range(rows.indptr[i], rows.indptr[i + 1]):
+            dot += rows.data[e] * reg_conjugate_gradient(reg, w[rows.indices[e]])
+        out[k - lo] = dot
+
+
+@absorb.register(SparseRows)
+def _(rows, order, lo, hi, base, delta):
+    # An entry met twice adds zero the second time.
+    for k in range(lo, hi):
+        i = at(order, k)
+        for e in range(rows.indptr[i], rows.indptr[i + 1]):
+            j = rows.indices[e]
+            base[j] += delta[j]
+            delta[j] = 0.0
+
+
+@rows_size.register(SparseRows)
+def _(rows, order, lo, hi):
+    size = 0
+    for k in range(lo, hi):
+        i = at(order, k)
+        size += rows.indptr[i + 1] - rows.indptr[i]
+    return size
+
+
+# Whole products --------------------------------------------------------------
+
+@njit
+def multiply(rows, v, out):
+    """out = M v for M the stored matrix."""
+    rows_dot(rows, None, 0, out.shape[0], v, out)
+
+
+@njit
+def multiply_transposed(rows, y, out):
+    """out = M' y."""
+    out[:] = 0.0
+    rows_axpy(rows, None, 0, y.shape[0], y, out)

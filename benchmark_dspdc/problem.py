@@ -1,0 +1,218 @@
+"""The problem: min_x max_y  g(x) + y'Ax/n - (1/n) sum_i phi_i*(y_i)."""
+
+import difflib
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
+from .operators import Operator, as_operator
+from .operators.base import as_float_array
+from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_value
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Values at a pair (x, y), and the gap between them.
+
+    Attributes
+    ----------
+    primal : float
+        P(x).
+    dual : float
+        The better of D(y) and D(phi'(Ax)): both bound the optimum from below.
+    gap : float
+        ``primal - dual``, never negative but for rounding.
+    relative_gap : float
+        ``gap / max(1, |primal|)``.
+    own_gap : float
+        P(x) - D(y) with the method's own y; Theorem 2 speaks of this one. Equal
+        to `gap` for a method that has no y.
+    """
+
+    primal: float
+    dual: float
+    own_gap: float
+
+    @property
+    def gap(self):
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self):
+        return self.gap / max(1.0, abs(self.primal))
+
+
+class Problem:
+    """Regularised empirical risk minimisation in its saddle-point form.
+
+    Parameters
+    ----------
+    operator : Operator
+        The n x p matrix A.
+    b : ndarray of shape (n,)
+        Labels or targets.
+    loss : NamedTuple
+        One of `benchmark_dspdc.losses`.
+    reg : NamedTuple
+        One of `benchmark_dspdc.regularizers`.
+
+    Notes
+    -----
+    ::
+
+        P(x) = (1/n) sum_i phi_i(a_i'x) + g(x)
+        D(y) = -g*(-A'y/n) - (1/n) sum_i phi_i*(y_i)
+
+    P(x) >= D(y) for all x, y, and the difference bounds how far either is from
+    the optimum. All products here are computed afresh and on one thread, so a
+    certificate neither trusts a method's own bookkeeping nor depends on how
+    many runs share the machine.
+    """
+
+    def __init__(self, operator, b, loss, reg):
+        self.operator: Operator = operator
+        self.b = b
+        self.loss = loss
+        self.reg = reg
+
+    @property
+    def shape(self):
+        return self.operator.shape
+
+    @property
+    def lam(self):
+        """Strong convexity of g."""
+        return self.reg.strong_convexity
+
+    @property
+    def gamma(self):
+        """Strong convexity of each phi_i*."""
+        return self.loss.gamma
+
+    def primal(self, x):
+        """P(x)."""
+        return self._primal(x, self.operator.matvec(x))
+
+    def dual(self, y):
+        """D(y); minus infinity outside the domain of the conjugates."""
+        n = self.shape[0]
+        w = -self.operator.rmatvec(y) / n
+        return -reg_conjugate(self.reg, w) - conjugate_sum(self.loss, y, self.b) / n
+
+    def gap(self, x, y=None):
+        """P(x) - max(D(y), D(phi'(Ax))), the certificate of the pair."""
+        return self.certify(x, y).gap
+
+    def certify(self, x=None, y=None):
+        """All values at a pair of which either may be missing.
+
+        Parameters
+        ----------
+        x : ndarray of shape (p,) or None
+            If None, x is the one that y gives through the conjugate.
+        y : ndarray of shape (n,) or None
+            If None, only y = phi'(Ax) is used.
+
+        Returns
+        -------
+        Certificate
+        """
+        if x is None:
+            x = self.primal_from_dual(y)
+        z = self.operator.matvec(x)
+        primal = self._primal(x, z)
+        candidate = self.dual(derivative_all(self.loss, z, self.b))
+        own = candidate if y is None else self.dual(y)
+        return Certificate(primal, max(own, candidate), primal - own)
+
+    def primal_from_dual(self, y):
+        """x = grad g*(-A'y/n)."""
+        return conjugate_gradient_all(self.reg, -self.operator.rmatvec(y) / self.shape[0])
+
+    def dual_from_primal(self, x):
+        """y = phi'(Ax), feasible for every x."""
+        return derivative_all(self.loss, self.operator.matvec(x), self.b)
+
+    def _primal(self, x, z):
+        return loss_sum(self.loss, z, self.b) / self.shape[0] + reg_value(self.reg, x)
+
+    def __repr__(self):
+        n, p = self.shape
+        name = next(k for k, v in LOSSES.items() if type(v) is type(self.loss))
+        return f"Problem({self.operator.kind} {n} x {p}, {name}, {self.reg})"
+
+
+def choose(value, allowed, name):
+    """`allowed[value]`, or a ValueError that lists what there is."""
+    if value in allowed:
+        return allowed[value] if isinstance(allowed, dict) else value
+    close = difflib.get_close_matches(str(value), [str(a) for a in allowed], n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    options = ", ".join(repr(a) for a in allowed)
+    raise ValueError(f"{name} must be one of {options}, got {value!r}{hint}")
+
+
+def check_number(value, name, low=-math.inf, strict=False):
+    """A finite float that is at least (or above, if strict) `low`."""
+    allowed = "a finite number" if low == -math.inf else (
+        f"a finite number {'>' if strict else '>='} {low:g}"
+    )
+    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or value < low or (strict and value <= low):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return float(value)
+
+
+def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
+    """Regularised empirical risk minimisation.
+
+    min over x of  (1/n) sum_i phi_i(a_i'x) + lambda1 |x|_1 + (lambda2/2) |x|^2
+
+    Parameters
+    ----------
+    A : ndarray, scipy sparse matrix or array, or pair (U, V)
+        The data, n x p; a pair stands for A = UV, which is never formed.
+    b : array of shape (n,)
+        Targets for the square loss, labels -1 and +1 for the others.
+    loss : {"square", "logistic", "smoothed_hinge"}
+    lambda1 : float, >= 0
+    lambda2 : float, > 0
+
+    Returns
+    -------
+    Problem
+        For `solve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from benchmark_dspdc import erm, solve
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((200, 10))
+    >>> b = np.sign(A @ np.ones(10) + rng.standard_normal(200))
+    >>> result = solve(erm(A, b, loss="logistic", lambda2=0.1), tol=1e-8)
+    >>> result.status
+    'converged'
+    """
+    chosen = choose(loss, LOSSES, "loss")
+    reg = ElasticNet(
+        check_number(lambda1, "lambda1", 0.0), check_number(lambda2, "lambda2", 0.0, strict=True)
+    )
+    operator = as_operator(A)
+    b = as_float_array(b, "b", 1)
+    if b.shape[0] != operator.shape[0]:
+        raise ValueError(
+            f"A and b must have the same number of rows, got A of shape {operator.shape} "
+            f"and b of shape {b.shape}"
+        )
+    if loss in CLASSIFICATION and not np.all(np.abs(b) == 1.0):
+        given = np.unique(b)
+        shown = ", ".join(f"{v:g}" for v in given[:6]) + (", ..." if len(given) > 6 else "")
+        raise ValueError(
+            f"labels must be -1 or +1 for the {loss} loss, got {len(given)} distinct value(s): "
+            f"{shown}"
+        )
+    return Problem(operator, b, chosen, reg)

@@ -1,0 +1,150 @@
+"""Random blocks: a seeded generator for kernels, partitions and subsets.
+
+Two ways to draw the coordinates of an iteration, both giving every
+coordinate the same probability, which is what the convergence proof needs.
+
+`Partition` (default)
+    A random permutation is cut once into blocks of nearly equal size, fixed
+    for the run; an iteration draws one block, uniformly over the blocks and
+    with replacement. Only the pairs of blocks that can occur matter for the
+    step sizes, so their constant Lambda is computable and smaller than the
+    maximum over all subsets; the work is one draw and contiguous loops.
+`Subset`
+    A fresh uniform subset of given size each time, as the paper's text says.
+
+For the theory r (or s) is the inverse of that probability: the number of
+blocks of a partition, n/m for subsets.
+"""
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit import generic, njit
+
+
+class Partition(NamedTuple):
+    """Blocks ``order[starts[k]:starts[k + 1]]``; order None is the identity."""
+
+    starts: np.ndarray
+    order: np.ndarray
+
+    @property
+    def inverse_probability(self):
+        return float(len(self.starts) - 1)
+
+    @property
+    def largest(self):
+        return int(np.diff(self.starts).max())
+
+
+class Subset(NamedTuple):
+    """A uniform subset of `size` coordinates; `order` is shuffled in place."""
+
+    order: np.ndarray
+    size: int
+
+    @property
+    def inverse_probability(self):
+        return len(self.order) / self.size
+
+    @property
+    def largest(self):
+        return self.size
+
+
+def block_size(value, total, name):
+    """A number of coordinates from a count (int) or a fraction (float).
+
+    Raises
+    ------
+    ValueError
+        If the value is neither an integer in [1, total] nor a float in (0, 1].
+    """
+    allowed = f"an integer from 1 to {total} or a fraction in (0, 1]"
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        if 1 <= value <= total:
+            return int(value)
+    elif isinstance(value, Real) and not isinstance(value, bool):
+        if 0.0 < value <= 1.0:
+            return max(1, round(float(value) * total))
+    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def partition(total, size, rng):
+    """Cut a random permutation into ceil(total/size) blocks of balanced size."""
+    n_blocks = -(-total // size)
+    starts = (np.arange(n_blocks + 1, dtype=np.int64) * total) // n_blocks
+    if n_blocks == 1:
+        order = np.arange(total, dtype=np.int64)
+    else:
+        order = rng.permutation(total).astype(np.int64)
+    return Partition(starts, order)
+
+
+def subset(total, size):
+    """Uniform subsets of `size` out of `total` coordinates."""
+    return Subset(np.arange(total, dtype=np.int64), size)
+
+
+def generator(seed):
+    """State of a kernel's own generator (xoshiro256+), from an integer seed."""
+    return np.random.SeedSequence(seed).generate_state(4, np.uint64)
+
+
+@njit(inline=True)
+def _rotate_left(value, by):
+    return (value << np.uint64(by)) | (value >> np.uint64(64 - by))
+
+
+@njit(inline=True)
+def uniform(state):
+    """A double in [0, 1) with 53 random bits (xoshiro256+, Blackman & Vigna 2018)."""
+    result = state[0] + state[3]
+    shifted = state[1] << np.uint64(17)
+    state[2] ^= state[0]
+    state[3] ^= state[1]
+    state[1] ^= state[2]
+    state[0] ^= state[3]
+    state[2] ^= shifted
+    state[3] = _rotate_left(state[3], 45)
+    return (result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(inline=True)
+def below(state, bound):
+    """A uniform integer in [0, bound)."""
+    return np.int64(uniform(state) * bound)
+
+
+@njit(inline=True)
+def shuffle_head(order, size, state):
+    """Bring a uniform subset of `size` entries to the front (Fisher-Yates)."""
+    total = order.shape[0]
+    for k in range(size):
+        other = k + below(state, total - k)
+        kept = order[k]
+        order[k] = order[other]
+        order[other] = kept
+
+
+@generic
+def draw(sampler, state):
+    """The block of an iteration, as a range (lo, hi) of ``sampler.order``."""
+
+
+@draw.register(Partition)
+def _(sampler, state):
+    n_blocks = sampler.starts.shape[0] - 1
+    if n_blocks == 1:
+        return np.int64(0), sampler.starts[1]
+    block = below(state, n_blocks)
+    return sampler.starts[block], sampler.starts[block + 1]
+
+
+@draw.register(Subset)
+def _(sampler, state):
+    if sampler.size < sampler.order.shape[0]:
+        shuffle_head(sampler.order, sampler.size, state)
+    return np.int64(0), np.int64(sampler.size)

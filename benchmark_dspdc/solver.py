@@ -1,0 +1,224 @@
+"""`solve`: run a method until its certificate is good enough."""
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from .algorithms import METHODS
+from .problem import Problem, check_number, choose
+
+
+@dataclass
+class Result:
+    """What `solve` found.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        The pair with the smallest gap seen.
+    primal, dual, gap, relative_gap : float
+        Its certificate.
+    status : {"converged", "max_seconds", "max_passes", "stalled", "diverged", "interrupted"}
+        Why the run ended. "stalled": at the limit of double precision,
+        nothing improved any more.
+    history : pandas.DataFrame
+        One row a check: seconds, passes, coordinate_updates, primal, dual,
+        gap, relative_gap, own_gap. ``seconds`` is the method's own time,
+        set-up included, certificates excluded.
+    info : dict
+        What the method chose: block sizes, constants, step sizes.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    status: str
+    method: str
+    history: pd.DataFrame = field(repr=False)
+    info: dict = field(repr=False)
+
+
+def methods():
+    """Names of the methods that `solve` knows, with one line on each."""
+    return {name: cls.__doc__.strip().splitlines()[0] for name, cls in METHODS.items()}
+
+
+def schedule(step):
+    """The check after the one at `step`: every step at first, then 10 % apart."""
+    return max(step + 1, math.ceil(1.1 * step))
+
+
+def chunk(algorithm):
+    """Iterations between two possible checks: about a fifth of a pass."""
+    return max(1, round(algorithm.iterations_per_pass / 5))
+
+
+def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, seed=0,
+          callback=None, progress=False, **options):
+    """Solve a problem with one of the methods.
+
+    Parameters
+    ----------
+    problem : Problem
+        From `erm`.
+    method : str
+        One of `methods()`.
+    tol : float
+        Stop when the relative gap, gap / max(1, |P|), is at most this.
+    max_seconds : float or None
+        Limit on the wall clock, certificates included.
+    max_passes : float or None
+        Limit on the work, in units of one A x plus one A'y.
+    seed : int
+        Equal seeds give equal results, bit for bit.
+    callback : callable or None
+        Called at each check with a dict, the new row of the history; returning
+        True ends the run with status "interrupted".
+    progress : bool
+        Show a progress bar of the gap, on a log scale.
+    **options
+        Options of the method; see its class in `benchmark_dspdc.algorithms`.
+
+    Returns
+    -------
+    Result
+        Also after Ctrl-C, with the best point so far and status "interrupted".
+
+    Examples
+    --------
+    >>> result = solve(problem, method="sdca", order="permuted", tol=1e-8)
+    >>> result.history[["seconds", "passes", "gap"]].tail(1)
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a Problem, as erm returns, got {problem!r}")
+    cls = choose(method, METHODS, "method")
+    check_number(tol, "tol", 0.0)
+    for value, name in ((max_seconds, "max_seconds"), (max_passes, "max_passes")):
+        if value is not None:
+            check_number(value, name, 0.0, strict=True)
+    check_options(cls, options)
+
+    wall = time.perf_counter()
+    algorithm = cls(problem, seed=seed, **options)
+    seconds = time.perf_counter() - wall
+    # Compiling is nobody's running time.
+    algorithm.advance(0)
+    wall = time.perf_counter()
+
+    best, rows, status = None, [], None
+    step, next_check, stalled = 0, 0, 0
+    size = chunk(algorithm)
+    with _bar(progress, method, tol) as show:
+        try:
+            while status is None:
+                if step == next_check:
+                    x, y = algorithm.x, algorithm.y
+                    certificate = problem.certify(x, y)
+                    row = dict(
+                        seconds=seconds, passes=algorithm.passes,
+                        coordinate_updates=algorithm.coordinate_updates,
+                        primal=certificate.primal, dual=certificate.dual, gap=certificate.gap,
+                        relative_gap=certificate.relative_gap, own_gap=certificate.own_gap,
+                    )
+                    rows.append(row)
+                    show(row)
+                    if best is None or certificate.gap < best[2].gap:
+                        best, stalled = (x, y, certificate), 0
+                    else:
+                        stalled += 1
+                    if callback is not None and callback(dict(row)) is True:
+                        status = "interrupted"
+                    elif certificate.relative_gap <= tol:
+                        status = "converged"
+                    elif not np.isfinite(certificate.primal) or certificate.gap > 1e10 * (
+                        1.0 + rows[0]["gap"]
+                    ):
+                        status = "diverged"
+                    elif stalled >= 10 and best[2].relative_gap < 1e-12:
+                        status = "stalled"
+                    elif max_passes is not None and algorithm.passes >= max_passes:
+                        status = "max_passes"
+                    next_check = schedule(step)
+                if max_seconds is not None and time.perf_counter() - wall >= max_seconds:
+                    status = status or "max_seconds"
+                if status is None:
+                    begun = time.perf_counter()
+                    algorithm.advance(size)
+                    seconds += time.perf_counter() - begun
+                    step += 1
+        except KeyboardInterrupt:
+            status = "interrupted"
+            if best is None:
+                raise
+    x, y, certificate = best
+    return Result(
+        x, y, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap,
+        status, method, pd.DataFrame(rows), dict(algorithm.info),
+    )
+
+
+def check_options(cls, options):
+    """Raise for an option that the method does not have."""
+    allowed = option_names(cls)
+    for name in options:
+        if name not in allowed:
+            raise ValueError(
+                f"{cls.name} has no option {name!r}; it has {', '.join(sorted(allowed))}"
+            )
+
+
+def option_names(cls):
+    """Names of a method's options, those it passes on included."""
+    import inspect
+
+    names = set()
+    for ancestor in cls.__mro__:
+        if "setup" not in vars(ancestor):
+            continue
+        parameters = inspect.signature(ancestor.setup).parameters.values()
+        names |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return names - {"self", "seeds"}
+
+
+class _bar:
+    """A progress bar over the decades between the first gap and the tolerance."""
+
+    def __init__(self, shown, method, tol):
+        self.shown, self.method, self.tol = shown, method, max(tol, 1e-16)
+
+    def __enter__(self):
+        if not self.shown:
+            return lambda row: None
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(),
+            TextColumn("gap {task.fields[gap]:.1e}  passes {task.fields[passes]:.1f}"),
+            TimeElapsedColumn(),
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(self.method, total=1.0, gap=math.nan, passes=0.0)
+        self.first = None
+        return self._show
+
+    def _show(self, row):
+        gap = max(row["relative_gap"], 1e-16)
+        self.first = self.first or gap
+        decades = math.log(self.first / self.tol)
+        done = math.log(self.first / gap) / decades if decades > 0.0 else 1.0
+        self.progress.update(
+            self.task, completed=min(max(done, 0.0), 1.0), gap=row["relative_gap"],
+            passes=row["passes"],
+        )
+
+    def __exit__(self, *exception):
+        if self.shown:
+            self.progress.stop()
