@@ -383,7 +383,7 @@ def _largest_head(operator, size, transposed):
     return best
 
 
-@njit
+@njit(allocates=True)
 def _largest_sparse_head(data, indptr, size):
     best = 0.0
     for i in range(indptr.shape[0] - 1):

@@ -242,7 +242,7 @@ def conjugate_sum(loss, y, b):
     return total
 
 
-@njit
+@njit(allocates=True)
 def derivative_all(loss, z, b):
     """The vector phi_i'(z_i)."""
     out = np.empty_like(z)

@@ -42,6 +42,11 @@ def reg_conjugate_gradient(reg, w):
     """The primal coordinate x_j = (g_j*)'(w_j) that a dual point gives."""
 
 
+@generic
+def reg_conjugate_slope(reg):
+    """k if (g_j*)'(w) = k w for all w, so that a product need not apply it; else 0."""
+
+
 @njit(inline=True)
 def soft(c, threshold):
     """Soft thresholding, without a branch so that loops over it vectorise."""
@@ -77,7 +82,12 @@ def _(reg, w):
     return soft(w, reg.lambda1) * (1.0 / reg.lambda2)
 
 
-@njit
+@reg_conjugate_slope.register(ElasticNet)
+def _(reg):
+    return 1.0 / reg.lambda2 if reg.lambda1 == 0.0 else 0.0
+
+
+@njit(allocates=True)
 def conjugate_gradient_all(reg, w):
     """The vector of `reg_conjugate_gradient`."""
     out = np.empty_like(w)

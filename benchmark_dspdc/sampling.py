@@ -130,21 +130,32 @@ def shuffle_head(order, size, state):
 
 
 @generic
-def draw(sampler, state):
-    """The block of an iteration, as a range (lo, hi) of ``sampler.order``."""
+def draw(sampler, state, ahead):
+    """The block of an iteration, as a range (lo, hi) of ``sampler.order``.
+
+    Partitions draw one block ahead and leave it in ``ahead[0:2]`` (both -1
+    before the first draw), so that its rows can be fetched in time.
+    """
 
 
 @draw.register(Partition)
-def _(sampler, state):
+def _(sampler, state, ahead):
     n_blocks = sampler.starts.shape[0] - 1
     if n_blocks == 1:
         return np.int64(0), sampler.starts[1]
+    if ahead[0] < 0:
+        block = below(state, n_blocks)
+        ahead[0] = sampler.starts[block]
+        ahead[1] = sampler.starts[block + 1]
+    lo, hi = ahead[0], ahead[1]
     block = below(state, n_blocks)
-    return sampler.starts[block], sampler.starts[block + 1]
+    ahead[0] = sampler.starts[block]
+    ahead[1] = sampler.starts[block + 1]
+    return lo, hi
 
 
 @draw.register(Subset)
-def _(sampler, state):
+def _(sampler, state, ahead):
     if sampler.size < sampler.order.shape[0]:
         shuffle_head(sampler.order, sampler.size, state)
     return np.int64(0), np.int64(sampler.size)

@@ -127,3 +127,18 @@ def totals(typingctx, a, b, c, d):
             builder.shuffle_vector(ab, cd, _mask(2, 3, 6, 7)),
         )
     return vec(vec, vec, vec, vec), generate
+
+
+@intrinsic
+def prefetch(typingctx, array, offset):
+    """Ask for the cache line that holds element `offset`; a hint, never an error."""
+    def generate(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte = ir.IntType(8).as_pointer()
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte] + [_INT32] * 3)
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # read, keep in all levels, data
+        builder.call(function, [pointer] + [ir.Constant(_INT32, k) for k in (0, 3, 1)])
+        return context.get_dummy_value()
+    return types.void(array, types.intp), generate

@@ -18,6 +18,7 @@ from ..constants import coupling_constant
 from ..jit import njit
 from ..losses import dual_prox
 from ..operators.couplings import (
+    announce,
     close,
     column_products,
     iteration_cost,
@@ -26,7 +27,7 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
-from ..operators.rows import at
+from ..operators.rows import index
 from ..problem import choose
 from ..regularizers import reg_prox
 from ..sampling import block_size, draw, generator, partition, subset
@@ -49,16 +50,24 @@ class Constants(NamedTuple):
 
 
 @njit
-def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, previous, counters, buffer,
+def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counters, buffer,
             n_iterations):
-    """Algorithm 1. `previous` is the primal block of the last iteration."""
+    """Algorithm 1.
+
+    Between iterations ``memory`` holds the dual and the primal block drawn
+    ahead, and the primal block of the last iteration.
+    """
+    dual_ahead = memory[0]
+    primal_ahead = memory[1]
+    previous = memory[2]
     for _ in range(n_iterations):
-        lo, hi = draw(dual, state)
+        lo, hi = draw(dual, state, dual_ahead)
+        announce(coupling, dual.order, dual_ahead[0], dual_ahead[1])
         for k in range(lo, hi, TILE):
             end = min(k + TILE, hi)
             row_products(coupling, c.momentum, dual.order, k, end, buffer)
             for e in range(end - k):
-                i = at(dual.order, k + e)
+                i = index(dual.order, k + e)
                 new = dual_prox(loss, buffer[e], b[i], y[i], c.rho)
                 buffer[e] = new - y[i]
                 y[i] = new
@@ -66,12 +75,12 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, previous, coun
 
         turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
 
-        first, last = draw(primal, state)
+        first, last = draw(primal, state, primal_ahead)
         for k in range(first, last, TILE):
             end = min(k + TILE, last)
             column_products(coupling, c.boost, primal.order, k, end, buffer)
             for e in range(end - k):
-                j = at(primal.order, k + e)
+                j = index(primal.order, k + e)
                 new = reg_prox(reg, x[j] - c.tau_over_n * buffer[e], c.tau)
                 buffer[e] = new - x[j]
                 x[j] = new
@@ -160,7 +169,7 @@ class DSPDC(Algorithm):
             steps.tau / n, steps.tau, n / steps.sigma, r, 1.0 + steps.theta
         )
         self._generator = generator(seeds.generate_state(1)[0])
-        self._previous = np.zeros(2, dtype=np.int64)
+        self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
         self._buffer = np.empty(TILE)
         self.info.update(
             m=dual.largest, q=primal.largest, r=r, s=s, keep=keep,
@@ -170,7 +179,7 @@ class DSPDC(Algorithm):
     def _run(self, n_iterations):
         iterate(
             self._coupling, self.problem.loss, self.problem.reg, self._b, self._x, self._y,
-            self._dual, self._primal, self._constants, self._generator, self._previous,
+            self._dual, self._primal, self._constants, self._generator, self._memory,
             self._counters, self._buffer, n_iterations,
         )
 

@@ -20,38 +20,67 @@ from .. import steps as formulas
 from ..constants import _top_eigenvalue
 from ..jit import njit
 from ..losses import dual_prox
-from ..operators.dual import batch_cost, primal_products, push, refresh
-from ..operators.rows import at
+from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
+from ..operators.rows import index
 from ..problem import choose
 from ..sampling import below, block_size, generator, partition, shuffle_head
+from ..simd import prefetch
 from .base import Algorithm
 
 
+#: Batches are drawn this many iterations before they are used.
+QUEUE = 16
+
+
+@njit(inline=True)
+def next_block(visits, memory, permuted, n_blocks, state):
+    """The batch after the last one: a free draw, or the next of a permuted epoch."""
+    if not permuted:
+        return below(state, n_blocks)
+    done = memory[QUEUE]
+    if done == n_blocks:
+        done = 0
+    if done == 0:
+        shuffle_head(visits, n_blocks, state)
+    memory[QUEUE] = done + 1
+    return visits[done]
+
+
 @njit
-def iterate(kept, loss, reg, b, y, starts, order, rho, visits, permuted, state, counters, buffer,
-            n_iterations):
+def fill_queue(visits, memory, permuted, n_blocks, state):
+    """Draw the first batches."""
+    for k in range(QUEUE):
+        memory[k] = next_block(visits, memory, permuted, n_blocks, state)
+
+
+@njit
+def iterate(kept, loss, reg, b, y, starts, order, rho, visits, memory, permuted, distance, state,
+            counters, buffer, n_iterations):
     """Dual ascent on one batch an iteration.
 
-    ``visits`` holds the order in which batches are visited when it is
-    permuted, and in its last entry how many of them are done.
+    ``memory`` is a ring of the batches drawn ahead, then how many of the
+    current epoch's have been drawn, then the ring's head. What a batch needs
+    is fetched in two stages, as finding a sparse row takes a look-up itself:
+    where it is, when drawn, and the row `distance` iterations before its use.
     """
     n_blocks = starts.shape[0] - 1
+    head = memory[QUEUE + 1]
     for _ in range(n_iterations):
-        if permuted:
-            done = visits[n_blocks]
-            if done == n_blocks:
-                done = 0
-            if done == 0:
-                shuffle_head(visits[:n_blocks], n_blocks, state)
-            block = visits[done]
-            visits[n_blocks] = done + 1
-        else:
-            block = below(state, n_blocks)
+        block = memory[head]
+        memory[head] = next_block(visits, memory, permuted, n_blocks, state)
+        announce(kept, order, starts[memory[head]])
+        soon = memory[(head + distance) % QUEUE]
+        i = index(order, starts[soon])
+        prefetch(y, i)
+        prefetch(b, i)
+        prefetch(rho, i)
+        fetch(kept, order, starts[soon], starts[soon + 1])
+        head = (head + 1) % QUEUE
         lo, hi = starts[block], starts[block + 1]
         primal_products(kept, reg, order, lo, hi, buffer)
         moved = False
         for k in range(hi - lo):
-            i = at(order, lo + k)
+            i = index(order, lo + k)
             new = dual_prox(loss, buffer[k], b[i], y[i], rho[i])
             buffer[k] = new - y[i]
             moved |= buffer[k] != 0.0
@@ -63,6 +92,7 @@ def iterate(kept, loss, reg, b, y, starts, order, rho, visits, permuted, state, 
         else:
             counters[0] += cost // 2
         counters[1] += hi - lo
+    memory[QUEUE + 1] = head
 
 
 @njit
@@ -119,8 +149,13 @@ class SDCA(Algorithm):
         self._kept = operator.kept_dual(self._y)
         start(self._kept, self.problem.reg)
         self._permuted = order == "permuted"
-        self._visits = np.append(np.arange(n_blocks), 0)
+        self._visits = np.arange(n_blocks)
+        self._memory = np.zeros(QUEUE + 2, dtype=np.int64)
         self._generator = generator(seeds.generate_state(1)[0])
+        fill_queue(self._visits, self._memory, self._permuted, n_blocks, self._generator)
+        # About 16 kB ahead: enough to hide the memory, little enough to stay in the cache.
+        row = operator.multiply_adds / (2 * n)
+        self._distance = int(np.clip(2000 / (row * blocks.largest), 1, QUEUE // 2))
         self._buffer = np.empty(blocks.largest)
         self.info.update(
             m=blocks.largest, r=float(n_blocks), scaling=scaling, order=order,
@@ -130,8 +165,8 @@ class SDCA(Algorithm):
     def _run(self, n_iterations):
         iterate(
             self._kept, self.problem.loss, self.problem.reg, self.problem.b, self._y,
-            self._starts, self._order, self._rho, self._visits, self._permuted, self._generator,
-            self._counters, self._buffer, n_iterations,
+            self._starts, self._order, self._rho, self._visits, self._memory, self._permuted,
+            self._distance, self._generator, self._counters, self._buffer, n_iterations,
         )
 
     @property

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import generic, njit
-from .rows import DenseRows, absorb, at, rows_axpy, rows_dot, rows_size
+from .rows import DenseRows, absorb, index, rows_axpy, rows_dot, rows_prefetch, rows_size
 
 
 class RowCoupling(NamedTuple):
@@ -88,6 +88,11 @@ def close(c, momentum, order, lo, hi, y):
 
 
 @generic
+def announce(c, order, lo, hi):
+    """The next iteration will have this dual block; a hint to fetch its rows."""
+
+
+@generic
 def iteration_cost(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
     """Multiply-adds of an iteration with these blocks."""
 
@@ -107,27 +112,32 @@ def _(c, boost, order, lo, hi, y, dy):
 @turn.register(RowCoupling)
 def _(c, boost, order, lo, hi, x):
     for k in range(lo, hi):
-        j = at(order, k)
+        j = index(order, k)
         c.xbar[j] = x[j]
 
 
 @column_products.register(RowCoupling)
 def _(c, boost, order, lo, hi, out):
     for k in range(lo, hi):
-        j = at(order, k)
+        j = index(order, k)
         out[k - lo] = c.w[j] + boost * c.dw[j]
 
 
 @push_primal.register(RowCoupling)
 def _(c, momentum, order, lo, hi, x, dx):
     for k in range(lo, hi):
-        j = at(order, k)
+        j = index(order, k)
         c.xbar[j] = x[j] + (momentum - 1.0) * dx[k - lo]
 
 
 @close.register(RowCoupling)
 def _(c, momentum, order, lo, hi, y):
     absorb(c.rows, order, lo, hi, c.w, c.dw)
+
+
+@announce.register(RowCoupling)
+def _(c, order, lo, hi):
+    rows_prefetch(c.rows, order, lo, hi)
 
 
 @iteration_cost.register(RowCoupling)
@@ -140,14 +150,14 @@ def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
 @row_products.register(ColumnCoupling)
 def _(c, momentum, order, lo, hi, out):
     for k in range(lo, hi):
-        i = at(order, k)
+        i = index(order, k)
         out[k - lo] = c.z[i] + momentum * c.dz[i]
 
 
 @push_dual.register(ColumnCoupling)
 def _(c, boost, order, lo, hi, y, dy):
     for k in range(lo, hi):
-        i = at(order, k)
+        i = index(order, k)
         c.ybar[i] = y[i] + (boost - 1.0) * dy[k - lo]
 
 
@@ -169,8 +179,13 @@ def _(c, momentum, order, lo, hi, x, dx):
 @close.register(ColumnCoupling)
 def _(c, momentum, order, lo, hi, y):
     for k in range(lo, hi):
-        i = at(order, k)
+        i = index(order, k)
         c.ybar[i] = y[i]
+
+
+@announce.register(ColumnCoupling)
+def _(c, order, lo, hi):
+    pass
 
 
 @iteration_cost.register(ColumnCoupling)
@@ -218,6 +233,11 @@ def _(c, momentum, order, lo, hi, x, dx):
 @close.register(FactorCoupling)
 def _(c, momentum, order, lo, hi, y):
     _extrapolate(c.v, c.dv, momentum, c.vbar)
+
+
+@announce.register(FactorCoupling)
+def _(c, order, lo, hi):
+    rows_prefetch(c.U, order, lo, hi)
 
 
 @iteration_cost.register(FactorCoupling)

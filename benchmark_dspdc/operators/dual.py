@@ -12,7 +12,7 @@ import numpy as np
 
 from ..jit import generic
 from ..regularizers import reg_conjugate_gradient
-from .rows import DenseRows, rows_axpy, rows_dot, rows_dot_conjugate, rows_size
+from .rows import DenseRows, rows_announce, rows_axpy, rows_dot, rows_dot_conjugate, rows_prefetch, rows_size
 
 
 class KeptDual(NamedTuple):
@@ -48,6 +48,16 @@ def refresh(c, reg):
 
 
 @generic
+def announce(c, order, lo):
+    """A batch that comes later: a hint to fetch where its first row is."""
+
+
+@generic
+def fetch(c, order, lo, hi):
+    """A batch that comes soon: a hint to fetch its rows."""
+
+
+@generic
 def batch_cost(c, order, lo, hi):
     """Multiply-adds of `primal_products` and `push` for a batch."""
 
@@ -67,6 +77,16 @@ def _(c, reg, order, lo, hi, dy):
 @refresh.register(KeptDual)
 def _(c, reg):
     pass
+
+
+@announce.register(KeptDual)
+def _(c, order, lo):
+    rows_announce(c.rows, order, lo)
+
+
+@fetch.register(KeptDual)
+def _(c, order, lo, hi):
+    rows_prefetch(c.rows, order, lo, hi)
 
 
 @batch_cost.register(KeptDual)
@@ -99,6 +119,16 @@ def _(c, reg):
         c.x[j] = reg_conjugate_gradient(reg, c.w[j])
     c.v[:] = 0.0
     rows_axpy(c.Vt, None, 0, p, c.x, c.v)
+
+
+@announce.register(FactorKeptDual)
+def _(c, order, lo):
+    rows_announce(c.U, order, lo)
+
+
+@fetch.register(FactorKeptDual)
+def _(c, order, lo, hi):
+    rows_prefetch(c.U, order, lo, hi)
 
 
 @batch_cost.register(FactorKeptDual)

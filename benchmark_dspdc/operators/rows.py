@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import generic, njit
-from ..regularizers import reg_conjugate_gradient
-from ..simd import add, fma, load, mul, splat, store, total, totals
+from ..regularizers import reg_conjugate_gradient, reg_conjugate_slope
+from ..simd import add, fma, load, mul, prefetch, splat, store, total, totals
 
 
 class DenseRows(NamedTuple):
@@ -43,8 +43,20 @@ def rows_axpy(rows, order, lo, hi, coef, v):
 
 
 @generic
-def rows_dot_conjugate(rows, order, lo, hi, reg, w, out):
+def rows_dot_mapped(rows, order, lo, hi, reg, w, out):
     """out[k] = <row k, x> with x = grad g*(w) taken entry by entry on the way."""
+
+
+@njit(inline=True)
+def rows_dot_conjugate(rows, order, lo, hi, reg, w, out):
+    """out[k] = <row k, grad g*(w)>."""
+    slope = reg_conjugate_slope(reg)
+    if slope > 0.0:
+        rows_dot(rows, order, lo, hi, w, out)
+        for k in range(hi - lo):
+            out[k] *= slope
+    else:
+        rows_dot_mapped(rows, order, lo, hi, reg, w, out)
 
 
 @generic
@@ -57,12 +69,31 @@ def rows_size(rows, order, lo, hi):
     """Number of stored entries of the rows, i.e. multiply-adds of one product."""
 
 
+@generic
+def rows_announce(rows, order, k):
+    """Ask for what tells where row k is."""
+
+
+@generic
+def rows_prefetch(rows, order, lo, hi):
+    """Ask for the first of the rows; random access to them waits for memory otherwise."""
+
+
 @njit(inline=True)
 def at(order, k):
     """The k-th index of an order that may be the identity (None)."""
     if order is None:
         return k
     return order[k]
+
+
+@njit(inline=True)
+def index(order, k):
+    """`at`, unsigned: numba then needs no test for a negative index, and loops vectorise.
+
+    For subscripts only; numba turns arithmetic of signed with unsigned into floats.
+    """
+    return np.uint64(at(order, k))
 
 
 # Dense -----------------------------------------------------------------------
@@ -74,29 +105,55 @@ def _(rows, order, lo, hi, v, out):
     whole = d - d % 4
     zero = splat(0.0)
     k = lo
-    while k + 4 <= hi:
+    while k + 8 <= hi:
         r0 = at(order, k)
         r1 = at(order, k + 1)
         r2 = at(order, k + 2)
         r3 = at(order, k + 3)
+        r4 = at(order, k + 4)
+        r5 = at(order, k + 5)
+        r6 = at(order, k + 6)
+        r7 = at(order, k + 7)
         s0 = zero
         s1 = zero
         s2 = zero
         s3 = zero
+        s4 = zero
+        s5 = zero
+        s6 = zero
+        s7 = zero
         for j in range(0, whole, 4):
             vj = load(v, j)
             s0 = fma(load(a, r0 * d + j), vj, s0)
             s1 = fma(load(a, r1 * d + j), vj, s1)
             s2 = fma(load(a, r2 * d + j), vj, s2)
             s3 = fma(load(a, r3 * d + j), vj, s3)
+            s4 = fma(load(a, r4 * d + j), vj, s4)
+            s5 = fma(load(a, r5 * d + j), vj, s5)
+            s6 = fma(load(a, r6 * d + j), vj, s6)
+            s7 = fma(load(a, r7 * d + j), vj, s7)
         store(out, k - lo, totals(s0, s1, s2, s3))
+        store(out, k - lo + 4, totals(s4, s5, s6, s7))
+        for j in range(whole, d):
+            for l in range(8):
+                out[k - lo + l] += a[at(order, k + l), j] * v[j]
+        k += 8
+    while k + 2 <= hi:
+        r0 = at(order, k)
+        r1 = at(order, k + 1)
+        s0 = zero
+        s1 = zero
+        for j in range(0, whole, 4):
+            vj = load(v, j)
+            s0 = fma(load(a, r0 * d + j), vj, s0)
+            s1 = fma(load(a, r1 * d + j), vj, s1)
+        out[k - lo] = total(s0)
+        out[k - lo + 1] = total(s1)
         for j in range(whole, d):
             out[k - lo] += a[r0, j] * v[j]
             out[k - lo + 1] += a[r1, j] * v[j]
-            out[k - lo + 2] += a[r2, j] * v[j]
-            out[k - lo + 3] += a[r3, j] * v[j]
-        k += 4
-    while k < hi:
+        k += 2
+    if k < hi:
         i = at(order, k)
         i0 = i * d
         s0 = zero
@@ -118,7 +175,6 @@ def _(rows, order, lo, hi, v, out):
             dot += a[i, j] * v[j]
             j += 1
         out[k - lo] = dot
-        k += 1
 
 
 @rows_axpy.register(DenseRows)
@@ -182,7 +238,7 @@ def _(rows, order, lo, hi, coef, v):
             v[j] += last * a[i, j]
 
 
-@rows_dot_conjugate.register(DenseRows)
+@rows_dot_mapped.register(DenseRows)
 def _(rows, order, lo, hi, reg, w, out):
     a = rows.a
     d = a.shape[1]
@@ -228,16 +284,65 @@ def _(rows, order, lo, hi):
     return (hi - lo) * rows.a.shape[1]
 
 
+@rows_announce.register(DenseRows)
+def _(rows, order, k):
+    pass
+
+
+@rows_prefetch.register(DenseRows)
+def _(rows, order, lo, hi):
+    if lo < hi:
+        d = rows.a.shape[1]
+        start = at(order, lo) * d
+        for j in range(0, d, 8):
+            prefetch(rows.a, start + j)
+
+
 # Sparse ----------------------------------------------------------------------
+
+# The sums are written out in four and must not be vectorised: a vector gather
+# cannot be served from stores still in flight, and with few columns the row
+# before has just written what this one reads. On a9a and covtype gathers
+# tripled the time of a pass.
+
+@njit(inline=True, reassociate=False)
+def _sparse_dot(data, indices, start, end, v):
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    e = start
+    while e + 4 <= end:
+        s0 += data[e] * v[indices[e]]
+        s1 += data[e + 1] * v[indices[e + 1]]
+        s2 += data[e + 2] * v[indices[e + 2]]
+        s3 += data[e + 3] * v[indices[e + 3]]
+        e += 4
+    while e < end:
+        s0 += data[e] * v[indices[e]]
+        e += 1
+    return (s0 + s2) + (s1 + s3)
+
+
+@njit(inline=True, reassociate=False)
+def _sparse_dot_mapped(data, indices, start, end, reg, w):
+    s0 = 0.0
+    s1 = 0.0
+    e = start
+    while e + 2 <= end:
+        s0 += data[e] * reg_conjugate_gradient(reg, w[indices[e]])
+        s1 += data[e + 1] * reg_conjugate_gradient(reg, w[indices[e + 1]])
+        e += 2
+    if e < end:
+        s0 += data[e] * reg_conjugate_gradient(reg, w[indices[e]])
+    return s0 + s1
+
 
 @rows_dot.register(SparseRows)
 def _(rows, order, lo, hi, v, out):
     for k in range(lo, hi):
         i = at(order, k)
-        dot = 0.0
-        for e in range(rows.indptr[i], rows.indptr[i + 1]):
-            dot += rows.data[e] * v[rows.indices[e]]
-        out[k - lo] = dot
+        out[k - lo] = _sparse_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], v)
 
 
 @rows_axpy.register(SparseRows)
@@ -250,14 +355,13 @@ def _(rows, order, lo, hi, coef, v):
                 v[rows.indices[e]] += c * rows.data[e]
 
 
-@rows_dot_conjugate.register(SparseRows)
+@rows_dot_mapped.register(SparseRows)
 def _(rows, order, lo, hi, reg, w, out):
     for k in range(lo, hi):
         i = at(order, k)
-        dot = 0.0
-        for e in range(rows.indptr[i], rows.indptr[i + 1]):
-            dot += rows.data[e] * reg_conjugate_gradient(reg, w[rows.indices[e]])
-        out[k - lo] = dot
+        out[k - lo] = _sparse_dot_mapped(
+            rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], reg, w
+        )
 
 
 @absorb.register(SparseRows)
@@ -278,6 +382,23 @@ def _(rows, order, lo, hi):
         i = at(order, k)
         size += rows.indptr[i + 1] - rows.indptr[i]
     return size
+
+
+@rows_announce.register(SparseRows)
+def _(rows, order, k):
+    prefetch(rows.indptr, at(order, k))
+
+
+@rows_prefetch.register(SparseRows)
+def _(rows, order, lo, hi):
+    if lo < hi:
+        i = at(order, lo)
+        start = rows.indptr[i]
+        end = rows.indptr[i + 1]
+        for e in range(start, end, 8):
+            prefetch(rows.data, e)
+        for e in range(start, end, 16):
+            prefetch(rows.indices, e)
 
 
 # Whole products --------------------------------------------------------------
