@@ -7,6 +7,7 @@
 
 from .problem import Certificate, Problem, erm
 from .solver import Result, methods, solve
+from .version import __version__
 
-__all__ = ["Certificate", "Problem", "Result", "erm", "methods", "solve"]
-__version__ = "0.1.0"
+__all__ = ["Certificate", "Problem", "Result", "__version__", "erm", "methods", "solve"]
+

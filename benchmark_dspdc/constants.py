@@ -27,9 +27,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from .checks import check_number, choose
 from .jit import njit
 from .operators.factorized import gram, quadratic_forms
-from .problem import check_number, choose
 from .sampling import Partition
 from .threads import single_threaded
 
@@ -171,9 +171,8 @@ def _sums(operator, blocks, transposed):
         return None
     out = np.empty((n, n_blocks))
     if n_blocks * width < p:
-        for k in range(n_blocks):
-            block = right[blocks.order[blocks.starts[k]:blocks.starts[k + 1]]]
-            out[:, k] = quadratic_forms(left, gram(block))
+        for k, block in enumerate(blocks.blocks):
+            out[:, k] = quadratic_forms(left, gram(right[block]))
     else:
         arranged = right[blocks.order].T
         for rows in _chunks(n, p):
@@ -199,8 +198,7 @@ class _Pairs(NamedTuple):
 
 
 def _pairs(operator, dual, primal):
-    rows = [dual.order[a:b] for a, b in zip(dual.starts[:-1], dual.starts[1:], strict=True)]
-    columns = [primal.order[a:b] for a, b in zip(primal.starts[:-1], primal.starts[1:], strict=True)]
+    rows, columns = dual.blocks, primal.blocks
     count = len(rows) * len(columns)
     m, q = dual.largest, primal.largest
     if operator.kind == "factorized":
@@ -344,7 +342,9 @@ def subset_bound(operator, m, q):
     """An upper bound on |A_I^J|^2 over all |I| = m, |J| = q."""
     found = [
         norm2(operator),
-        Constant(m * _largest_head(operator, q, transposed=False), "m times the heaviest q of a row"),
+        Constant(
+            m * _largest_head(operator, q, transposed=False), "m times the heaviest q of a row"
+        ),
         Constant(
             q * _largest_head(operator, m, transposed=True), "q times the heaviest m of a column"
         ),
@@ -366,10 +366,12 @@ def _largest_head(operator, size, transposed):
         left, right = (operator.Vt, operator.U) if transposed else (operator.U, operator.Vt)
         if n * p * left.shape[1] > budget(operator):
             return float(norms2.max())
+
         def block(rows):
             return left[rows] @ right.T
     else:
         A = operator.A.T if transposed else operator.A
+
         def block(rows):
             return A[rows]
     best = 0.0

@@ -12,7 +12,8 @@ Two small tools on top of numba.
 ``generic``
     Declares a function whose body is chosen by the type of its first
     argument. Inside compiled code the choice is made when compiling, so it
-    costs nothing; from plain Python the same call works too. One algorithm then serves every operator, loss and regulariser.
+    costs nothing; from plain Python the same call works too. One algorithm
+    then serves every operator, loss and regulariser.
 """
 
 import functools

@@ -187,7 +187,8 @@ def _logistic_dual(t, s0, rho):
     low = t - rho * s0
     high = t + rho * (1.0 - s0)
     u = t
-    for _ in range(100):
+    last = math.inf
+    for _ in range(200):
         h = (u - t) - rho * (sigma - s0)
         if h > 0.0:
             high = u
@@ -200,10 +201,13 @@ def _logistic_dual(t, s0, rho):
         newton = h / slope
         step = newton / max(1.0 - 0.5 * newton * bend / slope, 0.5)
         new = u - step
-        if not low <= new <= high:
+        bisected = abs(step) > 0.5 * last or not low <= new <= high
+        if bisected:
+            # Out of the bracket, or to and fro between its two ends.
             new = 0.5 * (low + high)
             step = u - new
-        if abs(step) <= 2e-6:
+        last = abs(step)
+        if abs(step) <= 2e-6 and not bisected:
             # Third order: the error left is of the size of step^3 < 1e-17.
             s = s0 + (new - t) / rho
             if slope < 2.0:

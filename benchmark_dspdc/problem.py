@@ -1,15 +1,12 @@
 """The problem: min_x max_y  g(x) + y'Ax/n - (1/n) sum_i phi_i*(y_i)."""
 
-import difflib
-import math
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
+from .checks import as_array, check_number, choose
 from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
 from .operators import Operator, as_operator
-from .operators.base import as_float_array
 from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_value
 
 
@@ -136,6 +133,22 @@ class Problem:
         """y = phi'(Ax), feasible for every x."""
         return derivative_all(self.loss, self.operator.matvec(x), self.b)
 
+    def score(self, x, task="classification"):
+        """Accuracy of sign(Ax), or R^2 of Ax for a regression task."""
+        z = self.operator.matvec(x)
+        if task == "classification":
+            return {"accuracy": float(np.mean(np.where(z >= 0.0, 1.0, -1.0) == self.b))}
+        variation = float(np.sum((self.b - self.b.mean()) ** 2))
+        if variation == 0.0:
+            return {}
+        return {"r2": 1.0 - float(np.sum((self.b - z) ** 2)) / variation}
+
+    def miniature(self):
+        """A tiny problem with the same types, for compiling."""
+        operator = self.operator.miniature()
+        b = np.where(np.arange(operator.shape[0]) % 2, 1.0, -1.0)
+        return Problem(operator, b, self.loss, self.reg)
+
     def _primal(self, x, z):
         return loss_sum(self.loss, z, self.b) / self.shape[0] + reg_value(self.reg, x)
 
@@ -143,27 +156,6 @@ class Problem:
         n, p = self.shape
         name = next(k for k, v in LOSSES.items() if type(v) is type(self.loss))
         return f"Problem({self.operator.kind} {n} x {p}, {name}, {self.reg})"
-
-
-def choose(value, allowed, name):
-    """`allowed[value]`, or a ValueError that lists what there is."""
-    if value in allowed:
-        return allowed[value] if isinstance(allowed, dict) else value
-    close = difflib.get_close_matches(str(value), [str(a) for a in allowed], n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    options = ", ".join(repr(a) for a in allowed)
-    raise ValueError(f"{name} must be one of {options}, got {value!r}{hint}")
-
-
-def check_number(value, name, low=-math.inf, strict=False):
-    """A finite float that is at least (or above, if strict) `low`."""
-    allowed = "a finite number" if low == -math.inf else (
-        f"a finite number {'>' if strict else '>='} {low:g}"
-    )
-    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or value < low or (strict and value <= low):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    return float(value)
 
 
 def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
@@ -202,7 +194,7 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
         check_number(lambda1, "lambda1", 0.0), check_number(lambda2, "lambda2", 0.0, strict=True)
     )
     operator = as_operator(A)
-    b = as_float_array(b, "b", 1)
+    b = as_array(b, "b", 1)
     if b.shape[0] != operator.shape[0]:
         raise ValueError(
             f"A and b must have the same number of rows, got A of shape {operator.shape} "

@@ -38,6 +38,11 @@ class Partition(NamedTuple):
     def largest(self):
         return int(np.diff(self.starts).max())
 
+    @property
+    def blocks(self):
+        """The index arrays of all blocks."""
+        return np.split(self.order, self.starts[1:-1])
+
 
 class Subset(NamedTuple):
     """A uniform subset of `size` coordinates; `order` is shuffled in place."""

@@ -25,7 +25,7 @@ class Steps(NamedTuple):
 def dspdc(n, r, s, Lambda, lam, gamma, theorem=1):
     """DSPDC's steps: Theorem 1 (distance) or Theorem 2 (objective gap), Remark 1.
 
-    tau and sigma solve  tau sigma = n/(4 r s Lambda)  and
+    tau and sigma solve  tau sigma = n^2/(4 r s Lambda)  and
     s/(2 lam tau) + s = n r/(2 gamma sigma) + r.  Each is computed from the sum
     of two terms of equal sign; the other form of the same root cancels.
     """

@@ -8,6 +8,11 @@ from threadpoolctl import ThreadpoolController
 _controller = functools.cache(ThreadpoolController)
 
 
+def one_thread():
+    """Context in which BLAS and LAPACK use one thread."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
 def single_threaded(function):
     """Decorator: run the function's BLAS and LAPACK calls on one thread.
 
@@ -17,6 +22,6 @@ def single_threaded(function):
     """
     @functools.wraps(function)
     def wrapped(*args, **kwargs):
-        with _controller().limit(limits=1, user_api="blas"):
+        with one_thread():
             return function(*args, **kwargs)
     return wrapped

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ..sampling import block_size
 from ..threads import single_threaded
 
 
@@ -35,6 +36,15 @@ class Algorithm(ABC):
         # multiply-adds with A, coordinate updates (primal plus dual)
         self._counters = np.zeros(2, dtype=np.int64)
         self.setup(np.random.SeedSequence(seed), **options)
+
+    @classmethod
+    def validate(cls, problem, **options):
+        """Raise a ValueError if the method cannot run on this problem with these options."""
+        n, p = problem.shape
+        if "m" in options:
+            block_size(options["m"], n, "m")
+        if "q" in options:
+            block_size(options["q"], p, "q")
 
     @abstractmethod
     def setup(self, seeds): ...

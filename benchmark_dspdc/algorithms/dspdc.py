@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import steps as formulas
+from ..checks import choose
 from ..constants import coupling_constant
 from ..jit import njit
 from ..losses import dual_prox
@@ -28,7 +29,6 @@ from ..operators.couplings import (
     turn,
 )
 from ..operators.rows import index
-from ..problem import choose
 from ..regularizers import reg_prox
 from ..sampling import block_size, draw, generator, partition, subset
 from .base import Algorithm
@@ -129,7 +129,7 @@ class DSPDC(Algorithm):
 
     def setup(self, seeds, m=0.1, q=1.0, sampling="partition", theorem=1, Lambda="auto",
               heuristic_scale=1.0):
-        n, p = self.problem.shape
+        n = self.problem.shape[0]
         choose(theorem, (1, 2), "theorem")
         dual, primal = self._samplers(seeds, m, q, sampling)
         constant = coupling_constant(
@@ -234,6 +234,11 @@ class SPDC(DSPDC):
         choose(steps, ("authors", "dspdc"), "steps")
         self.info.update(steps=steps)
         p = self.problem.shape[1]
+        if "q" in dspdc_options:
+            raise ValueError(
+                f"spdc updates all p primal coordinates, got q={dspdc_options['q']!r}; "
+                "use method 'dspdc' for blocks of them"
+            )
         if steps == "dspdc":
             super().setup(seeds, m=m, q=p, sampling=sampling, **dspdc_options)
             return

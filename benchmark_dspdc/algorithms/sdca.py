@@ -17,16 +17,15 @@ import numpy as np
 import scipy.sparse
 
 from .. import steps as formulas
+from ..checks import choose
 from ..constants import _top_eigenvalue
 from ..jit import njit
 from ..losses import dual_prox
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..operators.rows import index
-from ..problem import choose
 from ..sampling import below, block_size, generator, partition, shuffle_head
 from ..simd import prefetch
 from .base import Algorithm
-
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16

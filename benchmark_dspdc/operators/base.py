@@ -51,6 +51,10 @@ class Operator(ABC):
         """The rows `indices` as an ndarray, or a CSR array; for constants."""
 
     @abstractmethod
+    def miniature(self):
+        """A tiny operator of the same kind and types."""
+
+    @abstractmethod
     def coupling(self, keep, x, y, dual, primal):
         """State for DSPDC's kernel.
 
@@ -112,39 +116,3 @@ class StoredOperator(Operator):
 
     def kept_dual(self, y):
         return KeptDual(self.rows, -self.rmatvec(y) / self.shape[0], float(self.shape[0]))
-
-
-def as_float_array(array, name, ndim):
-    """A finite C-contiguous float64 array, without touching the given one."""
-    try:
-        array = np.asarray(array)
-        if array.dtype == object or array.dtype.kind not in "biuf":
-            raise TypeError
-        array = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{name} must be an array of real numbers, got {type(array).__name__} "
-            f"of dtype {getattr(array, 'dtype', None)}"
-        ) from None
-    if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    if array.size == 0:
-        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
-    check_finite(array, name)
-    return array
-
-
-def check_finite(array, name):
-    """Raise if there is a NaN or an infinity, and say where the first one is."""
-    # A sum is finite unless an entry is not (or it overflows): no temporary needed.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):
-            return
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = tuple(int(k) for k in bad[0])
-        raise ValueError(
-            f"{name} must be finite, got {array[where]} at index "
-            f"{where if len(where) > 1 else where[0]} ({len(bad)} such entries in all)"
-        )
-

@@ -12,7 +12,15 @@ import numpy as np
 
 from ..jit import generic
 from ..regularizers import reg_conjugate_gradient
-from .rows import DenseRows, rows_announce, rows_axpy, rows_dot, rows_dot_conjugate, rows_prefetch, rows_size
+from .rows import (
+    DenseRows,
+    rows_announce,
+    rows_axpy,
+    rows_dot,
+    rows_dot_conjugate,
+    rows_prefetch,
+    rows_size,
+)
 
 
 class KeptDual(NamedTuple):

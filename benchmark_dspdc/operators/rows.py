@@ -25,7 +25,7 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """CSR arrays; `indices` are int32, sorted and without duplicates in a row."""
+    """CSR arrays; `indices` are unsigned, sorted and without duplicates in a row."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -300,77 +300,88 @@ def _(rows, order, lo, hi):
 
 # Sparse ----------------------------------------------------------------------
 
-# The sums are written out in four and must not be vectorised: a vector gather
-# cannot be served from stores still in flight, and with few columns the row
-# before has just written what this one reads. On a9a and covtype gathers
-# tripled the time of a pass.
+# Subscripts are unsigned (see `index`), entry by entry what a bare loop in C does.
+
+@njit(inline=True)
+def _span(rows, i):
+    """The range of a row's entries."""
+    return np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+
+
+@rows_dot.register(SparseRows)
+def _(rows, order, lo, hi, v, out):
+    data, columns = rows.data, rows.indices
+    for k in range(lo, hi):
+        start, end = _span(rows, at(order, k))
+        out[k - lo] = _sparse_dot(data, columns, start, end, v)
+
 
 @njit(inline=True, reassociate=False)
-def _sparse_dot(data, indices, start, end, v):
+def _sparse_dot(data, columns, start, end, v):
+    # Four sums by hand; one alone would wait for each addition.
+    one, four = np.uint64(1), np.uint64(4)
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
     s3 = 0.0
     e = start
-    while e + 4 <= end:
-        s0 += data[e] * v[indices[e]]
-        s1 += data[e + 1] * v[indices[e + 1]]
-        s2 += data[e + 2] * v[indices[e + 2]]
-        s3 += data[e + 3] * v[indices[e + 3]]
-        e += 4
+    while e + four <= end:
+        e1 = e + one
+        e2 = e1 + one
+        e3 = e2 + one
+        s0 += data[e] * v[columns[e]]
+        s1 += data[e1] * v[columns[e1]]
+        s2 += data[e2] * v[columns[e2]]
+        s3 += data[e3] * v[columns[e3]]
+        e += four
     while e < end:
-        s0 += data[e] * v[indices[e]]
-        e += 1
+        s0 += data[e] * v[columns[e]]
+        e += one
     return (s0 + s2) + (s1 + s3)
-
-
-@njit(inline=True, reassociate=False)
-def _sparse_dot_mapped(data, indices, start, end, reg, w):
-    s0 = 0.0
-    s1 = 0.0
-    e = start
-    while e + 2 <= end:
-        s0 += data[e] * reg_conjugate_gradient(reg, w[indices[e]])
-        s1 += data[e + 1] * reg_conjugate_gradient(reg, w[indices[e + 1]])
-        e += 2
-    if e < end:
-        s0 += data[e] * reg_conjugate_gradient(reg, w[indices[e]])
-    return s0 + s1
-
-
-@rows_dot.register(SparseRows)
-def _(rows, order, lo, hi, v, out):
-    for k in range(lo, hi):
-        i = at(order, k)
-        out[k - lo] = _sparse_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], v)
-
-
-@rows_axpy.register(SparseRows)
-def _(rows, order, lo, hi, coef, v):
-    for k in range(lo, hi):
-        c = coef[k - lo]
-        if c != 0.0:
-            i = at(order, k)
-            for e in range(rows.indptr[i], rows.indptr[i + 1]):
-                v[rows.indices[e]] += c * rows.data[e]
 
 
 @rows_dot_mapped.register(SparseRows)
 def _(rows, order, lo, hi, reg, w, out):
+    data, columns = rows.data, rows.indices
     for k in range(lo, hi):
-        i = at(order, k)
-        out[k - lo] = _sparse_dot_mapped(
-            rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], reg, w
-        )
+        start, end = _span(rows, at(order, k))
+        out[k - lo] = _sparse_dot_mapped(data, columns, start, end, reg, w)
+
+
+@njit(inline=True, reassociate=False)
+def _sparse_dot_mapped(data, columns, start, end, reg, w):
+    one, two = np.uint64(1), np.uint64(2)
+    s0 = 0.0
+    s1 = 0.0
+    e = start
+    while e + two <= end:
+        s0 += data[e] * reg_conjugate_gradient(reg, w[columns[e]])
+        s1 += data[e + one] * reg_conjugate_gradient(reg, w[columns[e + one]])
+        e += two
+    if e < end:
+        s0 += data[e] * reg_conjugate_gradient(reg, w[columns[e]])
+    return s0 + s1
+
+
+@rows_axpy.register(SparseRows)
+def _(rows, order, lo, hi, coef, v):
+    data, columns = rows.data, rows.indices
+    for k in range(lo, hi):
+        c = coef[k - lo]
+        if c != 0.0:
+            start, end = _span(rows, at(order, k))
+            for e in range(start, end):
+                v[columns[e]] += c * data[e]
 
 
 @absorb.register(SparseRows)
 def _(rows, order, lo, hi, base, delta):
     # An entry met twice adds zero the second time.
+    columns = rows.indices
     for k in range(lo, hi):
-        i = at(order, k)
-        for e in range(rows.indptr[i], rows.indptr[i + 1]):
-            j = rows.indices[e]
+        start, end = _span(rows, at(order, k))
+        for e in range(start, end):
+            j = columns[e]
             base[j] += delta[j]
             delta[j] = 0.0
 
@@ -393,8 +404,7 @@ def _(rows, order, k):
 def _(rows, order, lo, hi):
     if lo < hi:
         i = at(order, lo)
-        start = rows.indptr[i]
-        end = rows.indptr[i + 1]
+        start, end = rows.indptr[i], rows.indptr[i + 1]
         for e in range(start, end, 8):
             prefetch(rows.data, e)
         for e in range(start, end, 16):

@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from .base import StoredOperator, check_finite
+from ..checks import as_csr
+from .base import StoredOperator
 from .rows import SparseRows
 
 
@@ -15,21 +16,8 @@ class SparseOperator(StoredOperator):
     kind = "csr"
 
     def __init__(self, A):
-        if A.ndim != 2:
-            raise ValueError(f"A must have 2 dimensions, got shape {A.shape}")
-        if 0 in A.shape:
-            raise ValueError(f"A must not be empty, got shape {A.shape}")
-        if A.dtype.kind not in "biuf":
-            raise ValueError(f"A must hold real numbers, got dtype {A.dtype}")
-        csr = scipy.sparse.csr_array(A)
-        if csr.dtype != np.float64:
-            csr = csr.astype(np.float64)
-        check_finite(csr.data, "A")
-        if not csr.has_canonical_format:
-            csr = csr.copy()
-            csr.sum_duplicates()
-        self.csr = csr
-        self.shape = csr.shape
+        self.csr = as_csr(A, "A")
+        self.shape = self.csr.shape
 
     @property
     def multiply_adds(self):
@@ -61,13 +49,14 @@ class SparseOperator(StoredOperator):
     def row_block(self, indices):
         return self.csr[indices]
 
+    def miniature(self):
+        return SparseOperator(scipy.sparse.eye_array(4, format="csr"))
+
 
 def _storage(csr):
-    # One integer width for all, so that kernels are compiled once; int32
-    # column numbers halve the memory traffic of the index stream.
-    wide = csr.shape[1] >= 2 ** 31
+    # One integer width for all, so that kernels are compiled once; 32 bits
+    # halve the memory traffic of the index stream.
+    width = np.uint64 if csr.shape[1] > 2 ** 32 else np.uint32
     return SparseRows(
-        csr.data,
-        csr.indices.astype(np.int64 if wide else np.int32, copy=False),
-        csr.indptr.astype(np.int64, copy=False),
+        csr.data, csr.indices.astype(width), csr.indptr.astype(np.int64, copy=False)
     )

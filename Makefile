@@ -1,0 +1,42 @@
+# make run    first comparison, from a fresh clone to a table and a page
+# make test   linting, unit tests, benchopt's own checks
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= configs/quick.yml
+
+.PHONY: run test lint venv speed nightly clean
+
+run: $(VENV)/.ready
+	$(BIN)/benchopt run . --config $(CONFIG) --no-display
+	$(BIN)/python -m benchmark_dspdc summary
+
+test: $(VENV)/.ready-test lint
+	$(BIN)/python -m pytest -n 2 -m "not nightly"
+	$(BIN)/benchopt test . --skip-install
+
+lint: $(VENV)/.ready-test
+	$(BIN)/ruff check .
+
+nightly: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -n 2 -m nightly
+
+speed: $(VENV)/.ready
+	$(BIN)/python -m benchmark_dspdc speed
+
+venv: $(VENV)/.ready
+
+$(VENV)/bin/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) outputs __cache__

@@ -1,0 +1,97 @@
+"""Checks of what users give: each says what is wrong, what was given and what is allowed."""
+
+import difflib
+import math
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse
+
+
+def choose(value, allowed, name):
+    """`allowed[value]` of a dict, or the value itself if it is among the allowed ones."""
+    if isinstance(value, str | int) and not isinstance(value, bool) and value in allowed:
+        return allowed[value] if isinstance(allowed, dict) else value
+    close = difflib.get_close_matches(str(value), [str(a) for a in allowed], n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    options = ", ".join(repr(a) for a in allowed)
+    raise ValueError(f"{name} must be one of {options}, got {value!r}{hint}")
+
+
+def check_number(value, name, low=-math.inf, strict=False, high=math.inf):
+    """A finite float from `low` to `high`; if strict, neither of the two."""
+    above, below = (">", "<") if strict else (">=", "<=")
+    limits = [f"{above} {low:g}"] if low > -math.inf else []
+    if high < math.inf:
+        limits.append(f"{below} {high:g}")
+    allowed = f"a finite number {' and '.join(limits)}".rstrip()
+    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not low <= value <= high or (strict and value in (low, high)):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return float(value)
+
+
+def check_int(value, name, low=1, high=None, reason=""):
+    """An int in a closed range; `reason` says where the limits come from."""
+    allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+    if reason:
+        allowed = f"{allowed} ({reason})"
+    integral = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    if not integral or value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return int(value)
+
+
+def as_array(array, name, ndim):
+    """A finite C-contiguous float64 array, without touching the given one."""
+    try:
+        given = np.asarray(array)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array of real numbers, got {type(array).__name__} with rows of "
+            "different lengths"
+        ) from None
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of real numbers, got dtype {given.dtype}")
+    if given.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {given.shape}")
+    if given.size == 0:
+        raise ValueError(f"{name} must not be empty, got shape {given.shape}")
+    out = np.ascontiguousarray(given, dtype=np.float64)
+    _check_finite(out, name)
+    return out
+
+
+def as_csr(matrix, name):
+    """A finite float64 CSR array, indices sorted and unique, without touching the given one."""
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimension(s), got shape {matrix.shape}")
+    if 0 in matrix.shape:
+        raise ValueError(f"{name} must not be empty, got shape {matrix.shape}")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a matrix of real numbers, got dtype {matrix.dtype}")
+    csr = scipy.sparse.csr_array(matrix).astype(np.float64, copy=False)
+    _check_finite(csr.data, name)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def as_matrix(matrix, name):
+    """`as_csr` of a sparse matrix, `as_array` of anything else."""
+    return as_csr(matrix, name) if scipy.sparse.issparse(matrix) else as_array(matrix, name, 2)
+
+
+def _check_finite(array, name):
+    # A sum is finite unless an entry is not (or it overflows): no temporary needed.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(k) for k in bad[0])
+        raise ValueError(
+            f"{name} must be finite, got {array[where]} at index "
+            f"{where if len(where) > 1 else where[0]} ({len(bad)} such entries in all)"
+        )

@@ -1,0 +1,85 @@
+"""The command line: ``python -m benchmark_dspdc COMMAND``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from .version import __version__
+
+#: Exit code of a command that was asked for something impossible.
+USAGE_ERROR = 2
+
+
+def main(arguments=None):
+    """Run a command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except (ValueError, OSError) as error:
+        print(f"benchmark_dspdc: error: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        print("benchmark_dspdc: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmark_dspdc", description="Tools beside `benchopt run`."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    summary = commands.add_parser(
+        "summary", help="print a table of a result file: time and passes to common gaps"
+    )
+    summary.add_argument(
+        "results", nargs="*", type=Path,
+        help="parquet files of `benchopt run` (default: the newest under outputs/)",
+    )
+    summary.set_defaults(run=_summary)
+
+    importer = commands.add_parser(
+        "import-libsvm", help="put a LIBSVM file that you have into libsvmdata's cache"
+    )
+    importer.add_argument("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
+    importer.add_argument(
+        "file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz"
+    )
+    importer.add_argument(
+        "--n-features", type=int, default=None, help="number of columns, if the file lacks some"
+    )
+    importer.set_defaults(run=_import_libsvm)
+
+    speed = commands.add_parser(
+        "speed", help="measure every kernel, and the machine in the same run"
+    )
+    speed.add_argument("--json", type=Path, default=None, help="also write the figures there")
+    speed.add_argument(
+        "--only", default=None, metavar="WORD", help="only the groups whose name has this word"
+    )
+    speed.add_argument(
+        "--data", type=Path, default=None, metavar="DIR",
+        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
+    )
+    speed.set_defaults(run=_speed)
+    return parser
+
+
+def _summary(options):
+    from .report.summary import newest_result, print_summary
+
+    files = options.results or [newest_result()]
+    print_summary(files)
+
+
+def _import_libsvm(options):
+    from .data import import_file
+
+    print(import_file(options.name, options.file, n_features=options.n_features))
+
+
+def _speed(options):
+    from .speed import run
+
+    run(json_file=options.json, only=options.only, data=options.data)

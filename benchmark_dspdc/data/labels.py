@@ -1,0 +1,149 @@
+"""Labels of classification and regression sets, and the record every loader returns."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["LabelRule", "Labelled", "binary_rule", "guess_task"]
+
+# A set that libsvmdata does not list says nothing of its task. More distinct integers than this
+# look like a count or a measurement rather than classes.
+MAX_GUESSED_CLASSES = 100
+
+
+class Labelled(NamedTuple):
+    """A labelled data set with an optional test part.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, p) or scipy.sparse.csr_array
+        Rows are samples, float64; C-contiguous if dense, sorted indices if sparse.
+    b : ndarray of shape (n,)
+        ``-1.0`` or ``+1.0`` for classification, the target for regression.
+    X_test, b_test : as ``X`` and ``b``, or None
+        The test part, in the same container and with the same columns as ``X``.
+    task : {"classification", "regression"}
+        What ``b`` is.
+    label_rule : str
+        A sentence that says how the labels of the source became ``b``.
+    """
+
+    X: object
+    b: np.ndarray
+    X_test: object
+    b_test: np.ndarray | None
+    task: str
+    label_rule: str
+
+
+class LabelRule(NamedTuple):
+    """Which classes become -1 and which +1.
+
+    Attributes
+    ----------
+    negative, positive : tuple of float
+        Sorted class labels of either side.
+    """
+
+    negative: tuple
+    positive: tuple
+
+    def apply(self, y, what="the labels"):
+        """Map class labels to -1 and +1.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Class labels.
+        what : str, optional
+            What the labels belong to, for the message.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            float64, a new array.
+
+        Raises
+        ------
+        ValueError
+            If a label belongs to neither side. A guess, such as comparing with the cut, would
+            silently turn a file that codes its classes differently into wrong labels.
+        """
+        y = np.asarray(y)
+        positive = np.isin(y, self.positive)
+        unknown = ~positive & ~np.isin(y, self.negative)
+        if unknown.any():
+            given = _describe(np.unique(y[unknown]))
+            raise ValueError(
+                f"{what} include classes unknown to the training set: got {given}, allowed are "
+                f"{_describe(self.negative + self.positive)}."
+            )
+        return np.where(positive, 1.0, -1.0)
+
+    def __str__(self):
+        kind = "labels" if len(self.negative) + len(self.positive) == 2 else "classes"
+        return f"{kind} {_describe(self.negative)} -> -1, {_describe(self.positive)} -> +1"
+
+
+def _describe(values):
+    """Write sorted class labels briefly: ``4``, ``1..10`` or ``{1, 3, 7}``."""
+    values = [float(value) for value in values]
+    words = [f"{value:.0f}" if value.is_integer() else repr(value) for value in values]
+    if len(words) == 1:
+        return words[0]
+    if values[0].is_integer() and (np.diff(values) == 1).all():
+        return f"{words[0]}..{words[-1]}"
+    if len(words) > 12:
+        words[3:-1] = ["..."]
+        return f"{{{', '.join(words)}}} ({len(values)} values)"
+    return f"{{{', '.join(words)}}}"
+
+
+def binary_rule(y, name):
+    """Derive the two sides from the classes of a training set.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Class labels.
+    name : str
+        Name of the set, for the message.
+
+    Returns
+    -------
+    LabelRule
+        Of ``k`` sorted classes the ``k // 2`` lowest become -1 and the rest +1; with two classes
+        the smaller is -1 and the larger +1.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes.
+    """
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"dataset {name!r} has one class only: got {_describe(classes)} in all {len(y)} rows, "
+            "allowed are two or more classes."
+        )
+    cut = len(classes) // 2
+    return LabelRule(tuple(classes[:cut].tolist()), tuple(classes[cut:].tolist()))
+
+
+def guess_task(y):
+    """Tell classification from regression by the labels alone.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels or targets.
+
+    Returns
+    -------
+    {"classification", "regression"}
+        Regression if a label is not an integer or if there are more than 100 distinct ones.
+    """
+    values = np.unique(y)
+    if len(values) > MAX_GUESSED_CLASSES or not np.array_equal(values, np.rint(values)):
+        return "regression"
+    return "classification"

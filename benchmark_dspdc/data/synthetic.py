@@ -1,0 +1,310 @@
+"""Synthetic data sets, functions of their arguments alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import signal, sparse
+from scipy.special import expit
+
+from ..checks import check_int, check_number, choose
+from ..threads import one_thread
+from .common import random_stream
+
+__all__ = [
+    "ClassificationData",
+    "FactorizedData",
+    "dense_classification",
+    "factorized",
+    "sparse_classification",
+]
+
+# Entries drawn at a time (32 MiB of float64). A constant, because the grouping of the rows decides
+# the rounding of the products accumulated over them.
+CHUNK_ENTRIES = 2**22
+
+# Margins of the planted models are scaled to this standard deviation before the labels are drawn:
+# about one label in eight then disagrees with the sign of its margin.
+MARGIN_SCALE = 4.0
+
+
+class FactorizedData(NamedTuple):
+    """A factorized data matrix ``A = U V``, which is never formed, and its labels.
+
+    Attributes
+    ----------
+    U : ndarray of shape (n, d)
+        Left factor, C-contiguous.
+    V : ndarray of shape (d, p)
+        Right factor, C-contiguous.
+    b : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    beta : ndarray of shape (p,)
+        Coefficients behind the labels.
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    b: np.ndarray
+    beta: np.ndarray
+
+
+class ClassificationData(NamedTuple):
+    """A data matrix with labels drawn from a planted logistic model.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, p) or scipy.sparse.csr_array
+        Rows are samples.
+    b : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    beta : ndarray of shape (p,)
+        Coefficients behind the labels.
+    """
+
+    X: object
+    b: np.ndarray
+    beta: np.ndarray
+
+
+def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=0):
+    """Generate the randomly reduced data of the first experiment of the DSPDC paper.
+
+    Parameters
+    ----------
+    n : int, default=5000
+        Number of samples.
+    p : int, default=100
+        Number of features.
+    d : int, default=20
+        Rank of the factorization, at most ``min(n, p)``.
+    reduction : {"feature", "instance"}, default="feature"
+        With ``X`` the ``n x p`` sample matrix, ``"feature"`` takes ``U = X G'`` and ``V = G``
+        with ``G`` of shape ``d x p``; ``"instance"`` takes ``U = G'`` and ``V = G X`` with ``G``
+        of shape ``d x n``. The entries of ``G`` are drawn from ``N(0, 1/d)``.
+    n_informative : int, default=50
+        The first ``min(n_informative, p)`` coefficients are one, the others zero.
+    seed : int, default=0
+        Non-negative.
+
+    Returns
+    -------
+    FactorizedData
+
+    Raises
+    ------
+    ValueError
+        If an argument is not a positive integer, ``d`` exceeds ``min(n, p)``, or the reduction is
+        unknown.
+
+    Notes
+    -----
+    The entries of ``X`` are standard normal and ``Pr(b_i = 1) = sigmoid(X_i' beta)``: the labels
+    belong to the samples before the reduction. ``X`` is drawn in groups of rows that are dropped
+    once used, so the memory needed is that of the two factors plus a constant. The result is the
+    same bit for bit whatever the number of BLAS threads.
+
+    References
+    ----------
+    A. W. Yu, Q. Lin and T. Yang, "Doubly stochastic primal-dual coordinate method for bilinear
+    saddle-point problem", arXiv:1508.03390.
+    """
+    n = check_int(n, "n")
+    p = check_int(p, "p")
+    d = check_int(d, "d", high=min(n, p), reason=f"min(n, p) with n={n} and p={p}")
+    choose(reduction, ("feature", "instance"), "reduction")
+    n_informative = check_int(n_informative, "n_informative")
+    samples = random_stream(seed, "factorized samples")
+    projection = random_stream(seed, "factorized projection")
+    coins = random_stream(seed, "factorized labels")
+
+    beta = np.zeros(p)
+    beta[:n_informative] = 1.0
+    U = np.empty((n, d))
+    if reduction == "feature":
+        V = projection.standard_normal((d, p))
+        V /= np.sqrt(d)
+    else:
+        V = np.zeros((d, p))
+    margin = np.empty(n)
+    with one_thread():
+        for rows in _row_groups(n, p):
+            X = samples.standard_normal((rows.stop - rows.start, p))
+            margin[rows] = X[:, :n_informative].sum(axis=1)
+            if reduction == "feature":
+                np.matmul(X, V.T, out=U[rows])
+            else:
+                U[rows] = projection.standard_normal((X.shape[0], d))
+                U[rows] /= np.sqrt(d)
+                V += U[rows].T @ X
+    return FactorizedData(U, V, _draw_labels(margin, coins), beta)
+
+
+def dense_classification(n, p, seed, correlation=0.0):
+    """Generate correlated Gaussian rows with labels from a logistic model.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    p : int
+        Number of features.
+    seed : int
+        Non-negative.
+    correlation : float, default=0.0
+        Correlation of neighbouring columns, strictly between -1 and 1; columns ``i`` and ``j``
+        have correlation ``correlation ** abs(i - j)``.
+
+    Returns
+    -------
+    ClassificationData
+        ``X`` is a C-contiguous ndarray whose rows have norm about one: the entries are drawn from
+        ``N(0, 1/p)``. The labels are noisy: about one in eight disagrees with the sign of
+        ``X @ beta``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of the kind above.
+    """
+    n = check_int(n, "n")
+    p = check_int(p, "p")
+    correlation = check_number(correlation, "correlation", -1.0, strict=True, high=1.0)
+    samples = random_stream(seed, "dense samples")
+    beta = random_stream(seed, "dense coefficients").standard_normal(p)
+    X = np.empty((n, p))
+    innovation = np.sqrt(1.0 - correlation**2)
+    for rows in _row_groups(n, p):
+        block = samples.standard_normal((rows.stop - rows.start, p))
+        if correlation:
+            # The filter damps every input; undone for the first column, which has no predecessor
+            # and must have the variance of the others.
+            block[:, 0] /= innovation
+            block = signal.lfilter([innovation], [1.0, -correlation], block, axis=1)
+        np.divide(block, np.sqrt(p), out=X[rows])
+    with one_thread():
+        margin = X @ beta
+    spread = margin.std() or 1.0
+    margin *= MARGIN_SCALE / spread
+    beta *= MARGIN_SCALE / spread
+    return ClassificationData(X, _draw_labels(margin, random_stream(seed, "dense labels")), beta)
+
+
+def sparse_classification(n, p, row_nnz, seed):
+    """Generate text-like sparse rows with labels from a sparse logistic model.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    p : int
+        Number of features.
+    row_nnz : int
+        Stored entries of each row, at most ``p``.
+    seed : int
+        Non-negative.
+
+    Returns
+    -------
+    ClassificationData
+        ``X`` is a CSR array with sorted indices, positive entries and rows of norm one. The
+        labels are noisy, about one in eight disagrees with the planted model, and about balanced.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of the kind above.
+
+    Notes
+    -----
+    The columns of a row are drawn one after the other without replacement, column ``j`` with
+    probability proportional to ``1 / (10 + rank_j)`` for a random ranking of the columns: a few
+    columns occur in most rows and most columns in few, as words do. The values are log-normal, as
+    tf-idf weights roughly are. About one coefficient in twenty is not zero, frequent columns being
+    preferred because a rare one would hardly influence a label.
+    """
+    n = check_int(n, "n")
+    p = check_int(p, "p")
+    row_nnz = check_int(row_nnz, "row_nnz", high=p, reason=f"a row has p={p} columns")
+    popularity = 1.0 / (10.0 + random_stream(seed, "sparse ranks").permutation(p))
+    popularity /= popularity.sum()
+
+    indices = _draw_columns(n, row_nnz, popularity, random_stream(seed, "sparse pattern"))
+    data = random_stream(seed, "sparse values").lognormal(sigma=0.5, size=(n, row_nnz))
+    data /= np.sqrt((data * data).sum(axis=1, keepdims=True))
+    indptr = row_nnz * np.arange(n + 1, dtype=indices.dtype)
+    X = sparse.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n, p))
+
+    planted = random_stream(seed, "sparse coefficients")
+    beta = np.zeros(p)
+    support = planted.choice(p, size=max(1, p // 20), replace=False, p=popularity)
+    beta[support] = planted.standard_normal(len(support))
+    margin = X @ beta
+    spread = margin.std() or 1.0
+    beta *= MARGIN_SCALE / spread
+    margin = MARGIN_SCALE * (margin - np.median(margin)) / spread
+    return ClassificationData(X, _draw_labels(margin, random_stream(seed, "sparse labels")), beta)
+
+
+def _row_groups(n, p):
+    """Cut ``range(n)`` into slices of at most `CHUNK_ENTRIES` entries of ``p`` columns."""
+    step = max(1, CHUNK_ENTRIES // p)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _draw_labels(margin, rng):
+    """Draw +1 with probability ``sigmoid(margin)``, else -1."""
+    return np.where(rng.random(len(margin)) < expit(margin), 1.0, -1.0)
+
+
+def _draw_columns(n, k, popularity, rng):
+    """Draw ``k`` distinct columns for each of ``n`` rows, by successive sampling.
+
+    Parameters
+    ----------
+    n, k : int
+        Rows, and columns per row.
+    popularity : ndarray of shape (p,)
+        Probabilities of the columns.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        Sorted column numbers.
+
+    Notes
+    -----
+    Successive sampling is drawing with replacement until ``k`` different columns have come up. It
+    is quick unless a row must contain columns that hardly ever come up, so the number of draws is
+    limited. A row that is still incomplete is completed by the Gumbel top-k method, which
+    continues the same sampling from the columns not yet held but touches all ``p`` of them.
+    """
+    p = len(popularity)
+    cumulative = np.cumsum(popularity)
+    cumulative[-1] = 1.0  # rounding must not leave room above the last column
+    logarithm = np.log(popularity)
+    draws = k + k // 2 + 10
+    columns = np.empty((n, k), dtype=np.int32 if max(p, n * k) < 2**31 else np.int64)
+    for rows in _row_groups(n, draws):
+        drawn = np.searchsorted(cumulative, rng.random((rows.stop - rows.start, draws)), "right")
+        # A stable sort puts the first draw of a column in front of its repetitions.
+        order = np.argsort(drawn, axis=1, kind="stable")
+        ordered = np.take_along_axis(drawn, order, axis=1)
+        fresh = np.ones(drawn.shape, dtype=bool)
+        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        first = np.empty_like(fresh)
+        np.put_along_axis(first, order, fresh, axis=1)
+        first &= np.cumsum(first, axis=1) <= k
+        complete = first.sum(axis=1) == k
+        columns[rows][complete] = np.sort(drawn[complete][first[complete]].reshape(-1, k), axis=1)
+
+        incomplete = np.flatnonzero(~complete)
+        for group in _row_groups(len(incomplete), p):
+            these = incomplete[group]
+            scores = logarithm + rng.gumbel(size=(len(these), p))
+            held = first[these]
+            scores[np.nonzero(held)[0], drawn[these][held]] = np.inf
+            chosen = np.argpartition(scores, p - k, axis=1)[:, p - k:]
+            columns[rows.start + these] = np.sort(chosen, axis=1)
+    return columns

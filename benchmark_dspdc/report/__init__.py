@@ -1,0 +1,1 @@
+"""Tables and figures from result files; knows nothing but columns of a frame."""

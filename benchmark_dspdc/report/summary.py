@@ -1,0 +1,119 @@
+"""The table after a run: method x problem, time and passes to common gaps."""
+
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+TARGETS = (1e-3, 1e-6)
+
+#: Columns without which a file is not one of this suite's results.
+REQUIRED = (
+    "dataset_name", "objective_name", "solver_name", "idx_rep", "time", "objective_relative_gap",
+    "objective_passes",
+)
+
+
+def newest_result(folder=Path("outputs")):
+    """The parquet file written last under `folder`."""
+    files = sorted(folder.glob("*.parquet"), key=lambda f: f.stat().st_mtime)
+    if not files:
+        raise ValueError(
+            f"no result file under {folder}/; run `make run` first or name a parquet file"
+        )
+    return files[-1]
+
+
+def read_results(files):
+    """The rows of one or more result files of this suite."""
+    frames = []
+    for file in files:
+        file = Path(file)
+        if not file.exists():
+            raise ValueError(f"no such file: {file}")
+        try:
+            frame = pd.read_parquet(file)
+        except Exception as error:
+            raise ValueError(f"{file} is not a readable parquet file: {error}") from None
+        missing = [c for c in REQUIRED if c not in frame.columns]
+        if missing:
+            raise ValueError(
+                f"{file} is not a result of this benchmark: it has no column "
+                f"{', '.join(missing)}"
+            )
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def to_targets(frame, targets=TARGETS):
+    """Time and passes to each target gap, and the final gap, of every run.
+
+    A run's time to a target is that of its first certified point at or below
+    it; NaN if there is none.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by dataset, objective, solver and repetition.
+    """
+    keys = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
+
+    def one(run):
+        run = run.sort_values("time", kind="stable")
+        out = {}
+        for target in targets:
+            reached = run[run["objective_relative_gap"] <= target]
+            first = reached.iloc[0] if len(reached) else None
+            out[f"seconds to {target:.0e}"] = None if first is None else first["time"]
+            out[f"passes to {target:.0e}"] = None if first is None else first["objective_passes"]
+        out["final gap"] = run["objective_relative_gap"].iloc[-1]
+        return pd.Series(out, dtype=float)
+
+    return frame.groupby(keys, sort=False)[list(frame.columns)].apply(one)
+
+
+def print_summary(files, console=None):
+    """Print the table of result files, the fastest method of each problem marked."""
+    console = console or Console()
+    frame = read_results(files)
+    runs = to_targets(frame)
+    keys = ["dataset_name", "objective_name", "solver_name"]
+    # A median over repetitions of which some did not get there is not a time
+    # to the target; it is shown only if at least half did.
+    medians = runs.fillna(float("inf")).groupby(keys, sort=False).median()
+    n_repetitions = frame["idx_rep"].nunique()
+
+    for (dataset, objective), problem in medians.groupby(level=[0, 1], sort=False):
+        title = escape(f"{dataset}\n{objective}")
+        table = Table(title=title, title_justify="left", title_style="bold")
+        table.add_column("method", overflow="fold")
+        for target in TARGETS:
+            table.add_column(f"s to {target:.0e}", justify="right")
+            table.add_column("passes", justify="right")
+        table.add_column("final gap", justify="right")
+        best = {t: problem[f"seconds to {t:.0e}"].min() for t in TARGETS}
+        for index, row in problem.iterrows():
+            cells = [escape(index[2])]
+            for target in TARGETS:
+                seconds = row[f"seconds to {target:.0e}"]
+                text = _number(seconds, ".4f")
+                if seconds == best[target] and seconds < float("inf"):
+                    text = f"[bold green]{text} *[/]"
+                cells += [text, _number(row[f"passes to {target:.0e}"], ".1f")]
+            cells.append(f"{row['final gap']:.1e}")
+            table.add_row(*cells)
+        console.print(table)
+    note = "* fastest; - not reached; relative gap = certified gap / max(1, |P|)"
+    if n_repetitions > 1:
+        note += f"; median of {n_repetitions} repetitions"
+    console.print(note)
+    for file in files:
+        console.print(f"results: {file}", soft_wrap=True)
+        for page in Path(file).parent.glob(f"*_{Path(file).stem}.html"):
+            console.print(f"page:    {page}", soft_wrap=True)
+
+
+def _number(value, style):
+    return "-" if value == float("inf") else format(value, style)

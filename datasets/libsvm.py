@@ -1,0 +1,33 @@
+from benchopt import BaseDataset
+
+from benchmark_dspdc.data import load_libsvm, reduce
+
+
+class Dataset(BaseDataset):
+    """Any data set of the LIBSVM collection, as it is or reduced to A = UV.
+
+    `name` is libsvmdata's, or one imported with
+    ``python -m benchmark_dspdc import-libsvm NAME FILE``. Labels are mapped to
+    -1 and +1 (smaller label to -1; of several classes the lower half).
+    `reduction` is none, feature, instance, svd or nystroem, of rank `d`.
+    """
+
+    name = "LIBSVM"
+    parameters = {
+        "name": ["a9a"],
+        "scale": ["none"],
+        "reduction": ["none"],
+        "d": [20],
+        "random_state": [0],
+    }
+    requirements = []
+
+    def get_data(self):
+        # benchopt keeps the class's own `name`; the parameter is beside it.
+        data = load_libsvm(self._parameters["name"], scale=self.scale)
+        A, A_test = data.X, data.X_test
+        if self.reduction != "none":
+            reduced = reduce(data.X, self.reduction, self.d, self.random_state)
+            A = (reduced.U, reduced.V)
+            A_test = None if A_test is None else reduced.transform(A_test)
+        return dict(A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test)

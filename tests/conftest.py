@@ -1,0 +1,42 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from benchmark_dspdc import erm
+
+REPO = Path(__file__).resolve().parent.parent
+
+LOSSES = ("square", "logistic", "smoothed_hinge")
+OPERATORS = ("dense", "csr", "factorized")
+
+
+def make_factors(n=30, p=12, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)), rng.standard_normal((d, p)) / np.sqrt(d)
+
+
+def make_labels(A, loss, seed=0):
+    rng = np.random.default_rng(seed + 1000)
+    z = A @ np.linspace(-1.0, 1.0, A.shape[1]) + 0.5 * rng.standard_normal(A.shape[0])
+    return z if loss == "square" else np.where(z >= 0.0, 1.0, -1.0)
+
+
+def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=0.1, n=30, p=12,
+                 d=5, seed=0):
+    """The same problem for each of the operators."""
+    U, V = make_factors(n, p, d, seed)
+    A = U @ V
+    stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
+    return erm(stored, make_labels(A, loss, seed), loss, lambda1, lambda2)
+
+
+@pytest.fixture
+def libsvm_files():
+    """Folder with real LIBSVM files, where there is one."""
+    folder = Path(os.environ.get("LIBSVM_FILES", REPO.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no folder with LIBSVM files; set LIBSVM_FILES to one")
+    return folder

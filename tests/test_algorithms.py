@@ -1,0 +1,265 @@
+import numpy as np
+import pytest
+import transcriptions
+from conftest import LOSSES, OPERATORS, make_factors, make_labels, make_problem
+
+from benchmark_dspdc import erm, solve
+from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
+from benchmark_dspdc.algorithms.sdca import QUEUE, fill_queue, next_block
+from benchmark_dspdc.sampling import draw, generator
+
+N, P, D = 30, 12, 5
+ITERATIONS = 200
+BLOCKS = [(4, 5), (13, 2)]       # keeps A'y, keeps A x
+
+
+def drawn_blocks(algorithm, n_iterations, seed):
+    """The index sets that a fresh DSPDC with this seed will use."""
+    seeds = np.random.SeedSequence(seed)
+    dual, primal = algorithm._samplers(seeds, algorithm.m_, algorithm.q_, algorithm.sampling_)
+    state = generator(seeds.generate_state(1)[0])
+    ahead = np.full((2, 2), -1)
+    blocks = []
+    for _ in range(n_iterations):
+        lo, hi = draw(dual, state, ahead[0])
+        first, last = draw(primal, state, ahead[1])
+        blocks.append((dual.order[lo:hi].copy(), primal.order[first:last].copy()))
+    return blocks
+
+
+def make_dspdc(cls, problem, seed, m, q, sampling, **options):
+    if cls is DSPDC:
+        options["q"] = q
+    algorithm = cls(problem, seed=seed, m=m, sampling=sampling, **options)
+    algorithm.m_, algorithm.q_, algorithm.sampling_ = m, q, sampling
+    return algorithm
+
+
+@pytest.mark.parametrize("sampling", ["partition", "subset"])
+@pytest.mark.parametrize(("m", "q"), BLOCKS)
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q, sampling):
+    problem = make_problem(operator, loss, n=N, p=P, d=D)
+    U, V = make_factors(N, P, D)
+    Lambda = 9.0
+    algorithm = make_dspdc(
+        DSPDC, problem, 3, m, q, sampling, Lambda=Lambda, theorem=2 if m == 4 else 1
+    )
+    blocks = drawn_blocks(algorithm, ITERATIONS, 3)
+    r, s = algorithm.info["r"], algorithm.info["s"]
+    assert (r, s) == ((-(-N // m), -(-P // q)) if sampling == "partition" else (N / m, P / q))
+    assert algorithm.info["keep"] == ("rows" if r >= s else "columns")
+    tau, sigma, theta = transcriptions.remark_1(
+        N, P, N / r, P / s, Lambda, problem.lam, problem.gamma, algorithm.info["theorem"]
+    )
+    rest = (problem.b, loss, 0.01, 0.1, tau, sigma, theta, r, blocks)
+    algorithm.advance(ITERATIONS)
+    for x, y in (
+        transcriptions.algorithm_1(U @ V, *rest), transcriptions.algorithm_2(U, V, *rest)
+    ):
+        np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
+        np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
+
+
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
+    problem = make_problem(operator, loss, n=N, p=P, d=D)
+    U, V = make_factors(N, P, D)
+    algorithm = make_dspdc(SPDC, problem, 5, m, P, "partition")
+    batches = [I for I, _ in drawn_blocks(algorithm, ITERATIONS, 5)]
+    x, y = transcriptions.spdc(U @ V, problem.b, loss, 0.01, 0.1, problem.gamma, batches)
+    algorithm.advance(ITERATIONS)
+    np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
+    np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
+
+
+def drawn_batches(algorithm, n_iterations, seed):
+    seeds = np.random.SeedSequence(seed)
+    state = generator(seeds.generate_state(1)[0])
+    n_blocks = int(algorithm.info["r"])
+    visits, memory = np.arange(n_blocks), np.zeros(QUEUE + 2, dtype=np.int64)
+    permuted = algorithm.info["order"] == "permuted"
+    fill_queue(visits, memory, permuted, n_blocks, state)
+    queue = list(memory[:QUEUE])
+    order = np.arange(N) if algorithm._order is None else algorithm._order
+    starts = algorithm._starts
+    while len(queue) < n_iterations:
+        queue.append(next_block(visits, memory, permuted, n_blocks, state))
+    return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
+
+
+@pytest.mark.parametrize("order", ["random", "permuted"])
+@pytest.mark.parametrize(("m", "scaling"), [(1, "tight"), (7, "tight"), (7, "safe")])
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sdca_agrees_with_its_authors_pseudo_code(loss, operator, m, scaling, order):
+    problem = make_problem(operator, loss, n=N, p=P, d=D)
+    U, V = make_factors(N, P, D)
+    A = U @ V
+    algorithm = SDCA(problem, seed=4, m=m, scaling=scaling, order=order)
+
+    def scale_of(K):
+        if scaling == "safe":
+            return len(K)
+        rows = A[K] / np.linalg.norm(A[K], axis=1, keepdims=True)
+        return np.linalg.norm(rows, 2) ** 2
+
+    batches = drawn_batches(algorithm, ITERATIONS, 4)
+    if order == "permuted":
+        epoch = int(algorithm.info["r"])
+        for start in range(0, ITERATIONS - epoch + 1, epoch):
+            visited = np.concatenate(batches[start:start + epoch])
+            np.testing.assert_array_equal(np.sort(visited), np.arange(N))
+    x, y = transcriptions.prox_sdca(A, problem.b, loss, 0.01, 0.1, batches, scale_of)
+    algorithm.advance(ITERATIONS)
+    np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
+    np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
+
+
+CASES = [
+    ("dspdc", dict(m=4, q=5)), ("dspdc", dict(m=13, q=2)),
+    ("dspdc", dict(m=4, q=5, sampling="subset")), ("dspdc", dict(m=13, q=2, sampling="subset")),
+    ("spdc", dict(m=3)), ("sdca", dict(m=1)), ("sdca", dict(m=4, order="permuted")),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), CASES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_operators_give_the_same_iterates(loss, method, options):
+    iterates = []
+    for operator in OPERATORS:
+        algorithm = METHODS[method](make_problem(operator, loss, n=N, p=P, d=D), seed=1, **options)
+        algorithm.advance(100)
+        iterates.append((algorithm.x, algorithm.y))
+    for x, y in iterates[1:]:
+        np.testing.assert_allclose(x, iterates[0][0], atol=1e-9)
+        np.testing.assert_allclose(y, iterates[0][1], atol=1e-9)
+
+
+@pytest.mark.parametrize("sampling", ["partition", "subset"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_spdc_with_dspdc_steps_is_dspdc_with_all_primal_coordinates(operator, sampling):
+    problem = make_problem(operator)
+    one = SPDC(problem, seed=2, m=4, steps="dspdc", sampling=sampling)
+    other = DSPDC(problem, seed=2, m=4, q=problem.shape[1], sampling=sampling)
+    authors = SPDC(problem, seed=2, m=4, sampling=sampling)
+    for algorithm in (one, other, authors):
+        algorithm.advance(150)
+    np.testing.assert_array_equal(one.x, other.x)
+    np.testing.assert_array_equal(one.y, other.y)
+    assert not np.allclose(one.x, authors.x, atol=1e-12)
+
+
+@pytest.mark.parametrize(("method", "options"), CASES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator, method, options):
+    def run(seed, pieces):
+        algorithm = METHODS[method](make_problem(operator), seed=seed, **options)
+        for piece in pieces:
+            algorithm.advance(piece)
+        return algorithm
+
+    whole, cut, other = run(1, [60]), run(1, [1, 7, 0, 30, 22]), run(2, [60])
+    np.testing.assert_array_equal(whole.x, cut.x)
+    np.testing.assert_array_equal(whole.y, cut.y)
+    assert whole.passes == cut.passes
+    assert whole.coordinate_updates == cut.coordinate_updates
+    assert not np.array_equal(whole.x, other.x)
+
+
+def test_work_is_what_the_iterations_cost():
+    problem = make_problem("factorized", n=30, p=12, d=5)
+    unit = 2 * 5 * (30 + 12)
+    algorithm = DSPDC(problem, m=10, q=4)
+    algorithm.advance(7)
+    assert algorithm.passes == pytest.approx(7 * 2 * 5 * (10 + 4) / unit)
+    assert algorithm.coordinate_updates == 7 * (10 + 4)
+
+    dense = make_problem("dense")
+    for m, q, entries in ((10, 12, 10 * 12), (30, 4, 30 * 4)):
+        algorithm = DSPDC(dense, m=m, q=q)
+        algorithm.advance(7)
+        assert algorithm.passes == pytest.approx(7 * 2 * entries / (2 * 30 * 12))
+
+    algorithm = SDCA(make_problem("csr", "square"))
+    algorithm.advance(30)
+    assert algorithm.passes == pytest.approx(1.0)
+    assert algorithm.coordinate_updates == 30
+
+
+def test_block_sizes_really_used_are_reported():
+    algorithm = DSPDC(make_problem(n=101), m=20, q=5)
+    assert (algorithm.info["m"], algorithm.info["r"]) == (17, 6.0)
+    assert (algorithm.info["q"], algorithm.info["s"]) == (4, 3.0)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_tight_batches_need_no_more_passes_than_safe_ones(operator):
+    problem = make_problem(operator, "smoothed_hinge", n=200, p=40, d=30)
+    passes = {
+        scaling: solve(problem, "sdca", m=20, scaling=scaling, tol=1e-8).history.passes.iloc[-1]
+        for scaling in ("tight", "safe")
+    }
+    assert passes["tight"] < passes["safe"]
+
+
+def test_zero_rows_are_no_obstacle_and_sdca_settles_them_in_an_epoch():
+    A = np.zeros((5, 3))
+    A[0] = 1.0
+    problem = erm(A, np.array([1.0, -1.0, 1.0, -1.0, 1.0]), "logistic")
+    for method in METHODS:
+        result = solve(problem, method=method, tol=1e-10)
+        assert result.status == "converged"
+    epoch = SDCA(problem, order="permuted")
+    epoch.advance(5)
+    np.testing.assert_allclose(epoch.y[1:], -problem.b[1:] / 2, atol=1e-14)
+
+
+@pytest.mark.parametrize("theorem", [1, 2])
+def test_theta_of_theorem_2_is_the_more_cautious(theorem):
+    problem = make_problem()
+    algorithm = DSPDC(problem, m=5, q=4, theorem=theorem)
+    scale = np.sqrt(algorithm.info["Lambda"] / (problem.lam * problem.gamma * 30))
+    rate = theorem * (scale * 6 * 3 + 6)
+    assert algorithm.info["theta"] == pytest.approx(3 - 3 / rate)
+
+
+BAD = {
+    "unknown option": ("dspdc", dict(batch=3), "has no option 'batch'; it has .*sampling"),
+    "m too large": ("dspdc", dict(m=31), "m must be an integer from 1 to 30"),
+    "q zero": ("dspdc", dict(q=0), "q must be an integer from 1 to 12"),
+    "m not a number": ("sdca", dict(m="all"), "m must be .*got 'all'"),
+    "fraction above one": ("spdc", dict(m=1.5), "fraction in"),
+    "unknown sampling": ("dspdc", dict(sampling="cyclic"), "sampling must be one of"),
+    "unknown theorem": ("dspdc", dict(theorem=3), "theorem must be one of 1, 2"),
+    "unknown steps": ("spdc", dict(steps="mine"), "steps must be one of"),
+    "theorem without dspdc steps": ("spdc", dict(theorem=2), "only with steps='dspdc'"),
+    "q for spdc": ("spdc", dict(q=3), "spdc updates all p primal coordinates.*got q=3"),
+    "unknown order": ("sdca", dict(order="cyclic"), "order must be one of"),
+    "unknown scaling": ("sdca", dict(scaling="loose"), "scaling must be one of"),
+    "partition constant of subsets": (
+        "dspdc", dict(sampling="subset", Lambda="partition"), "use Lambda='bound'"
+    ),
+    "heuristic scale": (
+        "dspdc", dict(Lambda="heuristic", heuristic_scale=0), "heuristic_scale must be"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_bad_options_are_refused_before_any_work(case):
+    method, options, message = BAD[case]
+    problem = make_problem()
+    with pytest.raises(ValueError, match=message):
+        solve(problem, method=method, **options)
+
+
+def test_labels_are_used_in_the_order_of_the_rows():
+    # Rearranged storage must take its labels along.
+    U, V = make_factors(40, 6, 3)
+    b = make_labels(U @ V, "square")
+    results = [solve(erm(A, b, "square"), tol=1e-10, m=7, q=2).x for A in (U @ V, (U, V))]
+    np.testing.assert_allclose(results[0], results[1], atol=1e-5)

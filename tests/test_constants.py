@@ -1,0 +1,128 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import OPERATORS, make_factors
+
+from benchmark_dspdc import constants, erm
+from benchmark_dspdc.constants import coupling_constant, norm2, partition_constant, subset_bound
+from benchmark_dspdc.operators import as_operator
+from benchmark_dspdc.sampling import partition, subset
+
+
+def make(kind, n, p, d=4, seed=0, scale=1.0):
+    U, V = make_factors(n, p, d, seed)
+    # Uneven rows and columns, so that the largest block is not any block.
+    rng = np.random.default_rng(seed)
+    U = U * np.exp(scale * rng.standard_normal((n, 1)))
+    V = V * np.exp(scale * rng.standard_normal(p))
+    A = U @ V
+    if kind == "csr":
+        A = np.where(np.abs(A) > np.median(np.abs(A)), A, 0.0)
+        return A, as_operator(scipy.sparse.csr_array(A))
+    return A, as_operator(A if kind == "dense" else (U, V))
+
+
+def brute_force(A, dual, primal):
+    return max(
+        np.linalg.norm(A[np.ix_(I, J)], 2) ** 2
+        for I in dual.blocks for J in primal.blocks
+    )
+
+
+SIZES = [(1, 1), (1, 4), (1, 13), (3, 1), (20, 1), (3, 4), (7, 2), (2, 7), (20, 13), (9, 13),
+         (20, 5)]
+
+
+@pytest.mark.parametrize(("m", "q"), SIZES)
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_partition_constant_is_the_largest_block_norm(kind, m, q):
+    A, operator = make(kind, 20, 13)
+    rng = np.random.default_rng(1)
+    dual, primal = partition(20, m, rng), partition(13, q, rng)
+    constant = partition_constant(operator, dual, primal)
+    assert constant.kind == "exact"
+    assert constant.value == pytest.approx(brute_force(A, dual, primal), rel=1e-10)
+
+
+@pytest.mark.parametrize(("m", "q"), SIZES)
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_over_budget_the_partition_constant_is_a_stated_upper_bound(kind, m, q, monkeypatch):
+    A, operator = make(kind, 20, 13)
+    rng = np.random.default_rng(1)
+    dual, primal = partition(20, m, rng), partition(13, q, rng)
+    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    constant = partition_constant(operator, dual, primal)
+    exact = brute_force(A, dual, primal)
+    assert constant.value >= exact * (1 - 1e-12)
+    if min(m, q) > 1:
+        assert constant.kind.startswith("upper bound (")
+        # Never worse than the Frobenius norm of the rows of a block.
+        assert constant.value <= dual.largest * (A ** 2).sum(axis=1).max() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("m", "q"), [(1, 1), (1, 3), (2, 2), (3, 1), (4, 3), (6, 5)])
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_subset_bound_covers_all_subsets(kind, m, q):
+    A, operator = make(kind, 6, 5)
+    largest = max(
+        np.linalg.norm(A[np.ix_(I, J)], 2) ** 2
+        for I in combinations(range(6), m) for J in combinations(range(5), q)
+    )
+    constant = subset_bound(operator, m, q)
+    assert constant.value >= largest * (1 - 1e-12)
+    squares = A ** 2
+    formula = min(
+        np.linalg.norm(A, 2) ** 2,
+        m * np.sort(squares, axis=1)[:, -q:].sum(axis=1).max(),
+        q * np.sort(squares, axis=0)[-m:].sum(axis=0).max(),
+    )
+    assert constant.value == pytest.approx(formula, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_norm_is_exact_within_the_budget_and_bounded_beyond(kind, nonnegative, monkeypatch):
+    A, operator = make(kind, 40, 30)
+    if nonnegative and kind != "factorized":
+        A = np.abs(A)
+        operator = as_operator(A if kind == "dense" else scipy.sparse.csr_array(A))
+    exact = np.linalg.norm(A, 2) ** 2
+    assert norm2(operator).value == pytest.approx(exact, rel=1e-10)
+    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    bound = norm2(operator).value
+    assert exact * (1 - 1e-12) <= bound <= (A ** 2).sum() * (1 + 1e-12)
+    if nonnegative and kind != "factorized":
+        assert bound == pytest.approx(exact, rel=1e-3)
+
+
+def test_heuristic_is_the_papers_and_is_said_to_be_unsafe():
+    A, _ = make("dense", 20, 13)
+    problem = erm(A, np.ones(20))
+    rng = np.random.default_rng(0)
+    dual, primal = subset(20, 3), subset(13, 4)
+    constant = coupling_constant(problem, "heuristic", dual, primal, heuristic_scale=2.0)
+    assert constant.value == pytest.approx(2.0 * 3 * 4 * (A ** 2).sum(axis=1).max() / 13)
+    assert "may lie below" in constant.kind
+    assert coupling_constant(problem, 7.5, dual, primal) == (7.5, "given")
+    assert coupling_constant(problem, "auto", dual, primal).kind.startswith("upper bound over")
+    dual, primal = partition(20, 3, rng), partition(13, 4, rng)
+    assert coupling_constant(problem, "auto", dual, primal).kind == "exact"
+    # A bound over all subsets covers a partition's blocks too.
+    assert coupling_constant(problem, "bound", dual, primal).value >= (
+        coupling_constant(problem, "partition", dual, primal).value
+    )
+
+
+def test_partition_constant_is_refused_for_subsets():
+    problem = erm(np.eye(4), np.ones(4))
+    with pytest.raises(ValueError, match="needs sampling='partition'.*use Lambda='bound'"):
+        coupling_constant(problem, "partition", subset(4, 2), subset(4, 2))
+
+
+@pytest.mark.parametrize("value", ["exact", -1.0, float("nan"), None, True])
+def test_bad_values_of_lambda_are_refused(value):
+    problem = erm(np.eye(4), np.ones(4))
+    with pytest.raises(ValueError, match="Lambda must be"):
+        coupling_constant(problem, value, subset(4, 2), subset(4, 2))

@@ -1,0 +1,127 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from benchmark_dspdc.losses import (
+    LOSSES,
+    dual_prox,
+    loss_conjugate,
+    loss_derivative,
+    loss_project,
+    loss_value,
+)
+
+NAMES = sorted(LOSSES)
+CURVED = {"square": (-math.inf, math.inf), "logistic": (0.0, 1.0), "smoothed_hinge": (0.0, 1.0)}
+
+real = st.floats(-1e8, 1e8)
+small = st.floats(-30.0, 30.0)
+label = st.sampled_from([-1.0, 1.0])
+rho = st.one_of(st.just(0.0), st.floats(1e-12, 1e12), st.floats(-12, 12).map(lambda e: 10.0 ** e))
+fraction = st.one_of(
+    st.floats(0.0, 1.0), st.sampled_from([0.0, 1.0, 1e-300, 1e-16, 1 - 1e-16, 0.5])
+)
+
+
+def feasible(name, s, b):
+    """A point of phi*'s domain from a fraction in [0, 1]."""
+    return 20.0 * s - 10.0 if name == "square" else -b * s
+
+
+def conjugate_slope(name, beta, b):
+    """(phi*)'(beta), written out again, in the interior of the domain."""
+    if name == "square":
+        return beta + b
+    if name == "smoothed_hinge":
+        return b + beta
+    s = -b * beta
+    return -b * (math.log(s) - math.log1p(-s))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=400, deadline=None)
+@given(z=real, b=label, s=fraction, rho=rho)
+def test_dual_prox_satisfies_its_optimality_condition(name, z, b, s, rho):
+    loss = LOSSES[name]
+    y = feasible(name, s, b)
+    beta = dual_prox(loss, z, b, y, rho)
+    assert math.isfinite(loss_conjugate(loss, beta, b))
+
+    def slope(at):
+        return z - conjugate_slope(name, at, b) - rho * (at - y)
+
+    # The objective is concave: its slope is >= 0 just below the maximiser and
+    # <= 0 just above, up to rounding, unless the domain ends there.
+    width = 1e-12 * max(1.0, abs(beta)) if name == "square" else 1e-12
+    noise = 1e-14 * (abs(z) + rho * max(1.0, abs(beta), abs(y)) + 1.0)
+    low, high = CURVED[name] if name == "square" else sorted((-b * 0.0, -b * 1.0))
+    if beta - width > low:
+        assert slope(beta - width) >= -noise
+    if beta + width < high:
+        assert slope(beta + width) <= noise
+
+
+@settings(max_examples=300, deadline=None)
+@given(t=st.floats(0.0, 600.0), s=fraction, rho=st.floats(-12, 3).map(lambda e: 10.0 ** e))
+def test_logistic_dual_prox_keeps_relative_accuracy_of_tiny_probabilities(t, s, rho):
+    # Here s solves log((1-s)/s) = t + rho (s - s0), and is as small as e^-600.
+    beta = dual_prox(LOSSES["logistic"], t, 1.0, -s, rho)
+    new = -beta
+    assume(new < 1e-3 and rho * s < 500.0)
+    margin = t + rho * (new - s)
+    assert new == pytest.approx(1.0 / (1.0 + math.exp(margin)), rel=1e-9, abs=1e-290)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=200, deadline=None)
+@given(z=real, b=label, s=fraction)
+def test_fenchel_inequality_holds_with_equality_at_the_derivative(name, z, b, s):
+    loss = LOSSES[name]
+    beta = feasible(name, s, b)
+    value, conjugate = loss_value(loss, z, b), loss_conjugate(loss, beta, b)
+    rounding = 1e-12 * (1.0 + abs(z * beta) + abs(value))
+    assert value + conjugate >= z * beta - rounding
+    slope = loss_derivative(loss, z, b)
+    scale = 1.0 + abs(z * slope) + abs(value)
+    assert value + loss_conjugate(loss, slope, b) == pytest.approx(z * slope, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=100, deadline=None)
+@given(z=real, b=label, s=fraction)
+def test_dual_prox_without_a_penalty_is_the_derivative(name, z, b, s):
+    loss = LOSSES[name]
+    beta = dual_prox(loss, z, b, feasible(name, s, b), 0.0)
+    assert beta == pytest.approx(loss_derivative(loss, z, b), rel=1e-14, abs=1e-300)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=100, deadline=None)
+@given(z=small, h=st.floats(1e-3, 1.0), b=label)
+def test_derivative_is_lipschitz_with_the_stated_constant_and_matches_differences(name, z, h, b):
+    loss = LOSSES[name]
+    change = loss_derivative(loss, z + h, b) - loss_derivative(loss, z, b)
+    assert 0.0 <= change <= h / loss.gamma * (1 + 1e-9)
+    difference = (loss_value(loss, z + h, b) - loss_value(loss, z, b)) / h
+    assert loss_derivative(loss, z, b) - 1e-9 <= difference
+    assert difference <= loss_derivative(loss, z + h, b) + 1e-9
+
+
+@pytest.mark.parametrize("name", ["logistic", "smoothed_hinge"])
+def test_conjugate_is_infinite_outside_its_domain_and_projection_returns_to_it(name):
+    loss = LOSSES[name]
+    for b in (-1.0, 1.0):
+        for s in (-0.1, 1.1, -1e-9, 5.0):
+            assert loss_conjugate(loss, -b * s, b) == math.inf
+            back = loss_project(loss, -b * s, b)
+            assert back == -b * min(max(s, 0.0), 1.0)
+            assert math.isfinite(loss_conjugate(loss, back, b))
+
+
+def test_logistic_value_does_not_overflow():
+    for z in (-1e8, -1e3, 0.0, 1e3, 1e8):
+        assert np.isfinite(loss_value(LOSSES["logistic"], z, 1.0))
+    assert loss_value(LOSSES["logistic"], -1e8, 1.0) == 1e8

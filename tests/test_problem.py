@@ -1,0 +1,160 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import LOSSES, OPERATORS, make_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
+
+from benchmark_dspdc import erm, solve
+
+
+def dense(problem):
+    return np.array([problem.operator.rmatvec(row) for row in np.eye(problem.shape[0])])
+
+
+def optimum_by_cvxpy(problem, loss):
+    A, b = dense(problem), problem.b
+    n, p = A.shape
+    x = cp.Variable(p)
+    z = A @ x
+    if loss == "square":
+        risk = cp.sum_squares(z - b) / 2
+    elif loss == "logistic":
+        risk = cp.sum(cp.logistic(-cp.multiply(b, z)))
+    else:
+        # The smoothed hinge is the Moreau envelope of the hinge.
+        slack = cp.Variable(n)
+        risk = cp.sum(cp.pos(1 - cp.multiply(b, z) - slack)) + cp.sum_squares(slack) / 2
+    reg = problem.reg
+    objective = risk / n + reg.lambda1 * cp.norm1(x) + reg.lambda2 / 2 * cp.sum_squares(x)
+    tight = dict(tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL, **tight)
+
+
+@pytest.mark.parametrize("lambda1", [0.0, 0.02])
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_optimal_value_agrees_with_an_independent_solver(loss, operator, lambda1):
+    problem = make_problem(operator, loss, lambda1=lambda1)
+    expected = optimum_by_cvxpy(problem, loss)
+    for method, options in (("dspdc", dict(m=5, q=4)), ("spdc", {}), ("sdca", {})):
+        result = solve(problem, method=method, tol=1e-11, **options)
+        assert result.status == "converged", method
+        assert result.primal == pytest.approx(expected, rel=1e-8, abs=1e-8), method
+        assert result.dual <= expected + 1e-8
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_solutions_agree_with_scikit_learn_where_the_model_coincides(operator):
+    problem = make_problem(operator, "square", lambda1=0.0, n=60)
+    A, n = dense(problem), 60
+    x = Ridge(alpha=n * 0.1, fit_intercept=False, tol=1e-12).fit(A, problem.b).coef_
+    np.testing.assert_allclose(solve(problem, tol=1e-14).x, x, atol=1e-7)
+
+    problem = make_problem(operator, "square", lambda1=0.05, n=60)
+    model = ElasticNet(alpha=0.15, l1_ratio=1 / 3, fit_intercept=False, tol=1e-14,
+                       max_iter=100_000)
+    np.testing.assert_allclose(
+        solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_, atol=1e-6
+    )
+
+    problem = make_problem(operator, "logistic", lambda1=0.0, n=60)
+    model = LogisticRegression(C=1 / (n * 0.1), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    np.testing.assert_allclose(
+        solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_[0], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=30, deadline=None)
+@given(scale=st.floats(-6, 4), seed=st.integers(0, 10_000))
+def test_weak_duality_holds_at_random_points(loss, operator, scale, seed):
+    problem = make_problem(operator, loss)
+    rng = np.random.default_rng(seed)
+    x = 10.0 ** scale * rng.standard_normal(problem.shape[1])
+    y = -problem.b * rng.random(problem.shape[0])
+    primal, dual = problem.primal(x), problem.dual(y)
+    assert primal >= dual - 1e-12 * (abs(primal) + abs(dual))
+    assert problem.gap(x, y) <= primal - dual + 1e-12 * abs(primal)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gap_uses_the_better_of_the_two_dual_points_and_own_gap_the_given_one(loss):
+    problem = make_problem(loss=loss)
+    x = np.full(problem.shape[1], 0.1)
+    derived = problem.dual(problem.dual_from_primal(x))
+    for y in (np.zeros(problem.shape[0]), problem.dual_from_primal(x)):
+        certificate = problem.certify(x, y)
+        assert certificate.primal == problem.primal(x)
+        assert certificate.dual == max(problem.dual(y), derived)
+        assert certificate.own_gap == problem.primal(x) - problem.dual(y)
+    only_x = problem.certify(x)
+    assert only_x.gap == only_x.own_gap == problem.primal(x) - derived
+
+
+def test_a_method_with_only_y_gets_its_x_from_the_conjugate():
+    problem = make_problem()
+    y = -0.3 * problem.b
+    x = problem.primal_from_dual(y)
+    assert problem.certify(y=y) == problem.certify(x, y)
+    w = -dense(problem).T @ y / problem.shape[0]
+    expected = np.sign(w) * np.maximum(np.abs(w) - 0.01, 0) / 0.1
+    np.testing.assert_allclose(x, expected, atol=1e-15)
+
+
+def test_an_infeasible_dual_point_has_value_minus_infinity():
+    problem = make_problem(loss="smoothed_hinge")
+    assert problem.dual(problem.b) == -np.inf
+    assert np.isfinite(problem.gap(np.zeros(problem.shape[1]), problem.b))
+
+
+def bad(A=None, b=None, **options):
+    A = np.ones((3, 2)) if A is None else A
+    b = np.array([1.0, -1.0, 1.0]) if b is None else b
+    return lambda: erm(A, b, **options)
+
+
+nan = np.array([[1.0, np.nan], [0.0, 1.0], [1.0, 1.0]])
+BAD = {
+    "NaN in A": (bad(nan), "A must be finite.*nan at index"),
+    "inf in A": (bad(np.full((3, 2), np.inf)), "A must be finite"),
+    "NaN in sparse A": (bad(scipy.sparse.csr_array(nan)), "A must be finite"),
+    "NaN in U": (bad((nan, np.eye(2))), "U must be finite"),
+    "NaN in V": (bad((np.ones((3, 2)), np.full((2, 2), np.nan))), "V must be finite"),
+    "NaN in b": (bad(b=[1.0, np.nan, 1.0]), "b must be finite"),
+    "labels 0 and 1": (bad(b=[0, 1, 1]), "labels must be -1 or .1.*got 2 distinct.*0, 1"),
+    "labels for logistic": (bad(b=[1, 2, 1], loss="logistic"), "labels must be -1 or"),
+    "too few labels": (bad(b=[1.0]), "same number of rows.*\\(3, 2\\).*\\(1,\\)"),
+    "labels as a column": (bad(b=np.ones((3, 1))), "b must have 1 dim"),
+    "A of one dimension": (bad(np.ones(3)), "A must have 2 dim"),
+    "A of three dimensions": (bad(np.ones((3, 2, 2))), "A must have 2 dim"),
+    "factors that do not fit": (
+        bad((np.ones((3, 2)), np.ones((3, 4)))), "inner dimension.*\\(3, 2\\).*\\(3, 4\\)"
+    ),
+    "empty A": (bad(np.ones((0, 2)), b=[]), "must not be empty.*\\(0, 2\\)"),
+    "no columns": (bad(np.ones((3, 0))), "must not be empty"),
+    "empty sparse A": (bad(scipy.sparse.csr_array((3, 0))), "must not be empty"),
+    "complex A": (bad(np.ones((3, 2), dtype=complex)), "real numbers.*complex"),
+    "complex sparse A": (bad(scipy.sparse.csr_array([[1j], [1], [1]])), "real numbers"),
+    "A of strings": (bad(np.full((3, 2), "a")), "real numbers"),
+    "A is None": (bad(np.array(None)), "real numbers"),
+    "ragged A": (bad([[1, 2], [1], [3, 4]]), "real numbers"),
+    "lambda2 zero": (bad(lambda2=0.0), "lambda2 must be a finite number > 0, got 0"),
+    "lambda2 negative": (bad(lambda2=-1), "lambda2"),
+    "lambda2 NaN": (bad(lambda2=float("nan")), "lambda2"),
+    "lambda2 a string": (bad(lambda2="0.1"), "lambda2.*got '0.1'"),
+    "lambda1 negative": (bad(lambda1=-1e-3), "lambda1 must be a finite number >= 0"),
+    "unknown loss": (
+        bad(loss="smooth_hinge"), "loss must be one of.*did you mean 'smoothed_hinge'"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_bad_input_is_refused_with_what_is_wrong_and_what_is_allowed(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        call()
