@@ -25,10 +25,14 @@ def check_number(value, name, low=-math.inf, strict=False, high=math.inf):
     if high < math.inf:
         limits.append(f"{below} {high:g}")
     allowed = f"a finite number {' and '.join(limits)}".rstrip()
-    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not low <= value <= high or (strict and value in (low, high)):
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    except OverflowError:
+        number = None
+    good = number is not None and math.isfinite(number) and low <= number <= high
+    if not good or (strict and number in (low, high)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    return float(value)
+    return number
 
 
 def check_int(value, name, low=1, high=None, reason=""):
@@ -71,10 +75,12 @@ def as_csr(matrix, name):
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a matrix of real numbers, got dtype {matrix.dtype}")
     csr = scipy.sparse.csr_array(matrix).astype(np.float64, copy=False)
-    _check_finite(csr.data, name)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
+    _check_finite(csr.data, name, lambda k: (
+        int(np.searchsorted(csr.indptr, k[0], side="right")) - 1, int(csr.indices[k[0]])
+    ))
     return csr
 
 
@@ -83,7 +89,7 @@ def as_matrix(matrix, name):
     return as_csr(matrix, name) if scipy.sparse.issparse(matrix) else as_array(matrix, name, 2)
 
 
-def _check_finite(array, name):
+def _check_finite(array, name, index_of=None):
     # A sum is finite unless an entry is not (or it overflows): no temporary needed.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):
@@ -91,7 +97,8 @@ def _check_finite(array, name):
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(int(k) for k in bad[0])
+        shown = where if index_of is None else index_of(where)
         raise ValueError(
             f"{name} must be finite, got {array[where]} at index "
-            f"{where if len(where) > 1 else where[0]} ({len(bad)} such entries in all)"
+            f"{shown if len(shown) > 1 else shown[0]} ({len(bad)} such entries in all)"
         )

@@ -7,7 +7,7 @@ import numpy as np
 from .checks import as_array, check_number, choose
 from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
 from .operators import Operator, as_operator
-from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_value
+from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_modulus, reg_value
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Problem:
     @property
     def lam(self):
         """Strong convexity of g."""
-        return self.reg.strong_convexity
+        return reg_modulus(self.reg)
 
     @property
     def gamma(self):

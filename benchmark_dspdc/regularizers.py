@@ -1,6 +1,6 @@
 """Regularisers g: value, conjugate, and the two maps that methods need.
 
-``g(x) = sum_j g_j(x_j)`` is `strong_convexity`-strongly convex. To add one: a
+``g(x) = sum_j g_j(x_j)`` is lam-strongly convex. To add one: a
 NamedTuple, the functions below registered for it.
 """
 
@@ -17,9 +17,10 @@ class ElasticNet(NamedTuple):
     lambda1: float
     lambda2: float
 
-    @property
-    def strong_convexity(self):
-        return self.lambda2
+
+@generic
+def reg_modulus(reg):
+    """lam, the strong convexity of g."""
 
 
 @generic
@@ -43,14 +44,19 @@ def reg_conjugate_gradient(reg, w):
 
 
 @generic
-def reg_conjugate_slope(reg):
-    """k if (g_j*)'(w) = k w for all w, so that a product need not apply it; else 0."""
+def reg_threshold(reg, w):
+    """lam (g_j*)'(w_j): the same without its factor, which a product takes out."""
+
+
+@generic
+def reg_thresholds(reg):
+    """Whether `reg_threshold` does anything; if not, x is just w/lam."""
 
 
 @njit(inline=True)
 def soft(c, threshold):
     """Soft thresholding, without a branch so that loops over it vectorise."""
-    return max(c - threshold, 0.0) + min(c + threshold, 0.0)
+    return c - min(max(c, -threshold), threshold)
 
 
 @reg_value.register(ElasticNet)
@@ -82,9 +88,19 @@ def _(reg, w):
     return soft(w, reg.lambda1) * (1.0 / reg.lambda2)
 
 
-@reg_conjugate_slope.register(ElasticNet)
+@reg_threshold.register(ElasticNet)
+def _(reg, w):
+    return soft(w, reg.lambda1)
+
+
+@reg_thresholds.register(ElasticNet)
 def _(reg):
-    return 1.0 / reg.lambda2 if reg.lambda1 == 0.0 else 0.0
+    return reg.lambda1 > 0.0
+
+
+@reg_modulus.register(ElasticNet)
+def _(reg):
+    return reg.lambda2
 
 
 @njit(allocates=True)

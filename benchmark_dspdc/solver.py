@@ -1,5 +1,6 @@
 """`solve`: run a method until its certificate is good enough."""
 
+import inspect
 import math
 import time
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .algorithms import METHODS
-from .checks import check_number, choose
+from .checks import check_int, check_number, choose
 from .problem import Problem
 
 
@@ -100,6 +101,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
         raise ValueError(f"problem must be a Problem, as erm returns, got {problem!r}")
     cls = choose(method, METHODS, "method")
     check_number(tol, "tol", 0.0)
+    check_int(seed, "seed", 0)
     for value, name in ((max_seconds, "max_seconds"), (max_passes, "max_passes")):
         if value is not None:
             check_number(value, name, 0.0, strict=True)
@@ -184,8 +186,6 @@ def check_options(cls, options):
 
 def option_names(cls):
     """Names of a method's options, those it passes on included."""
-    import inspect
-
     names = set()
     for ancestor in cls.__mro__:
         if "setup" not in vars(ancestor):

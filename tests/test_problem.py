@@ -121,7 +121,14 @@ nan = np.array([[1.0, np.nan], [0.0, 1.0], [1.0, 1.0]])
 BAD = {
     "NaN in A": (bad(nan), "A must be finite.*nan at index"),
     "inf in A": (bad(np.full((3, 2), np.inf)), "A must be finite"),
-    "NaN in sparse A": (bad(scipy.sparse.csr_array(nan)), "A must be finite"),
+    "NaN in sparse A": (
+        bad(scipy.sparse.csr_array(nan)), "A must be finite, got nan at index \\(0, 1\\)"
+    ),
+    "sparse duplicates that overflow": (
+        bad(scipy.sparse.coo_array(([1e308] * 2, ([1, 1], [0, 0])), shape=(3, 2))),
+        "A must be finite, got inf at index \\(1, 0\\)"
+    ),
+    "lambda2 huge": (bad(lambda2=10 ** 400), "lambda2 must be a finite number"),
     "NaN in U": (bad((nan, np.eye(2))), "U must be finite"),
     "NaN in V": (bad((np.ones((3, 2)), np.full((2, 2), np.nan))), "V must be finite"),
     "NaN in b": (bad(b=[1.0, np.nan, 1.0]), "b must be finite"),

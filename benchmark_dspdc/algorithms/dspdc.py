@@ -158,7 +158,7 @@ class DSPDC(Algorithm):
         keep = "rows" if r >= s else "columns"
         self._x, self._y = np.zeros(p), np.zeros(n)
         self._coupling, self._dual, self._primal = self.problem.operator.coupling(
-            keep, self._x, self._y, dual, primal
+            keep, dual, primal
         )
         # Storage may have been rearranged by blocks; then so are x, y and b.
         self._x_order = primal.order if self._primal.order is None else None

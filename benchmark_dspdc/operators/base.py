@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ..sampling import Partition
 from .couplings import ColumnCoupling, RowCoupling
 from .dual import KeptDual
 from .rows import multiply, multiply_transposed
@@ -55,16 +56,14 @@ class Operator(ABC):
         """A tiny operator of the same kind and types."""
 
     @abstractmethod
-    def coupling(self, keep, x, y, dual, primal):
-        """State for DSPDC's kernel.
+    def coupling(self, keep, dual, primal):
+        """State for DSPDC's kernel, at x = 0 and y = 0.
 
         Parameters
         ----------
         keep : {"rows", "columns"}
             Whether to walk rows (and keep A'y) or columns (and keep A x), for
             operators where that is a choice.
-        x, y : ndarray
-            Starting point.
         dual, primal : Partition or Subset
             How blocks are drawn.
 
@@ -72,9 +71,9 @@ class Operator(ABC):
         -------
         coupling : NamedTuple
         dual, primal : the samplers to use with it
-            The operator may have rearranged its storage, in which case a
-            sampler's order is None and x, y, b are in the original samplers'
-            order.
+            Where the operator has arranged its storage by the blocks of a
+            partition, the order is None: x, or y and b, are then in the order
+            of the partition that was given, and a block is contiguous.
         """
 
     @abstractmethod
@@ -105,14 +104,19 @@ class StoredOperator(Operator):
         multiply_transposed(self.rows, np.ascontiguousarray(y, dtype=np.float64), out)
         return out
 
-    def coupling(self, keep, x, y, dual, primal):
+    def coupling(self, keep, dual, primal):
+        n, p = self.shape
         if keep == "rows":
-            w = self.rmatvec(y)
-            state = RowCoupling(self.rows, x.copy(), w, np.zeros_like(w))
-        else:
-            z = self.matvec(x)
-            state = ColumnCoupling(self.columns, y.copy(), z, np.zeros_like(z))
-        return state, dual, primal
+            rows, primal = self._by_blocks(self.rows, primal)
+            return RowCoupling(rows, *np.zeros((3, p))), dual, primal
+        columns, dual = self._by_blocks(self.columns, dual)
+        return ColumnCoupling(columns, *np.zeros((3, n))), dual, primal
+
+    def _by_blocks(self, rows, sampler):
+        """Number the entries of rows by the blocks of a partition, if that is cheap."""
+        if isinstance(sampler, Partition) and len(sampler.starts) == 2:
+            return rows, Partition(sampler.starts, None)
+        return rows, sampler
 
     def kept_dual(self, y):
         return KeptDual(self.rows, -self.rmatvec(y) / self.shape[0], float(self.shape[0]))

@@ -68,17 +68,11 @@ class FactorizedOperator(Operator):
     def miniature(self):
         return FactorizedOperator(np.eye(4), np.eye(4))
 
-    def coupling(self, keep, x, y, dual, primal):
+    def coupling(self, keep, dual, primal):
         U, dual = _arranged(self.U, dual)
         Vt, primal = _arranged(self.Vt, primal)
-        u, du, ubar, v, dv, vbar = aligned((6, _whole_lines(U.shape[1])))[:, :U.shape[1]]
-        multiply_transposed(DenseRows(U), y, u)
-        multiply_transposed(DenseRows(Vt), x, v)
-        ubar[:], vbar[:] = u, v
-        state = FactorCoupling(
-            self.d, DenseRows(U), DenseRows(Vt), u, du, ubar, v, dv, vbar
-        )
-        return state, dual, primal
+        kept = aligned((6, _whole_lines(U.shape[1])))[:, :U.shape[1]]
+        return FactorCoupling(self.d, DenseRows(U), DenseRows(Vt), *kept), dual, primal
 
     def kept_dual(self, y):
         u = np.empty(self.U.shape[1])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import generic, njit
-from ..regularizers import reg_conjugate_gradient, reg_conjugate_slope
+from ..regularizers import reg_modulus, reg_threshold, reg_thresholds
 from ..simd import add, fma, load, mul, prefetch, splat, store, total, totals
 
 
@@ -43,20 +43,20 @@ def rows_axpy(rows, order, lo, hi, coef, v):
 
 
 @generic
-def rows_dot_mapped(rows, order, lo, hi, reg, w, out):
-    """out[k] = <row k, x> with x = grad g*(w) taken entry by entry on the way."""
+def rows_dot_threshold(rows, order, lo, hi, reg, w, out):
+    """out[k] = <row k, lam grad g*(w)>, the gradient taken entry by entry on the way."""
 
 
 @njit(inline=True)
 def rows_dot_conjugate(rows, order, lo, hi, reg, w, out):
     """out[k] = <row k, grad g*(w)>."""
-    slope = reg_conjugate_slope(reg)
-    if slope > 0.0:
-        rows_dot(rows, order, lo, hi, w, out)
-        for k in range(hi - lo):
-            out[k] *= slope
+    if reg_thresholds(reg):
+        rows_dot_threshold(rows, order, lo, hi, reg, w, out)
     else:
-        rows_dot_mapped(rows, order, lo, hi, reg, w, out)
+        rows_dot(rows, order, lo, hi, w, out)
+    scale = 1.0 / reg_modulus(reg)
+    for k in range(hi - lo):
+        out[k] *= scale
 
 
 @generic
@@ -238,7 +238,7 @@ def _(rows, order, lo, hi, coef, v):
             v[j] += last * a[i, j]
 
 
-@rows_dot_mapped.register(DenseRows)
+@rows_dot_threshold.register(DenseRows)
 def _(rows, order, lo, hi, reg, w, out):
     a = rows.a
     d = a.shape[1]
@@ -253,7 +253,7 @@ def _(rows, order, lo, hi, reg, w, out):
         s2 = 0.0
         s3 = 0.0
         for j in range(d):
-            xj = reg_conjugate_gradient(reg, w[j])
+            xj = reg_threshold(reg, w[j])
             s0 += a[i0, j] * xj
             s1 += a[i1, j] * xj
             s2 += a[i2, j] * xj
@@ -267,7 +267,7 @@ def _(rows, order, lo, hi, reg, w, out):
         i = at(order, k)
         s0 = 0.0
         for j in range(d):
-            s0 += a[i, j] * reg_conjugate_gradient(reg, w[j])
+            s0 += a[i, j] * reg_threshold(reg, w[j])
         out[k - lo] = s0
         k += 1
 
@@ -340,26 +340,26 @@ def _sparse_dot(data, columns, start, end, v):
     return (s0 + s2) + (s1 + s3)
 
 
-@rows_dot_mapped.register(SparseRows)
+@rows_dot_threshold.register(SparseRows)
 def _(rows, order, lo, hi, reg, w, out):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
         start, end = _span(rows, at(order, k))
-        out[k - lo] = _sparse_dot_mapped(data, columns, start, end, reg, w)
+        out[k - lo] = _sparse_dot_threshold(data, columns, start, end, reg, w)
 
 
 @njit(inline=True, reassociate=False)
-def _sparse_dot_mapped(data, columns, start, end, reg, w):
+def _sparse_dot_threshold(data, columns, start, end, reg, w):
     one, two = np.uint64(1), np.uint64(2)
     s0 = 0.0
     s1 = 0.0
     e = start
     while e + two <= end:
-        s0 += data[e] * reg_conjugate_gradient(reg, w[columns[e]])
-        s1 += data[e + one] * reg_conjugate_gradient(reg, w[columns[e + one]])
+        s0 += data[e] * reg_threshold(reg, w[columns[e]])
+        s1 += data[e + one] * reg_threshold(reg, w[columns[e + one]])
         e += two
     if e < end:
-        s0 += data[e] * reg_conjugate_gradient(reg, w[columns[e]])
+        s0 += data[e] * reg_threshold(reg, w[columns[e]])
     return s0 + s1
 
 

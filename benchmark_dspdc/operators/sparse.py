@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from ..checks import as_csr
+from ..sampling import Partition
 from .base import StoredOperator
 from .rows import SparseRows
 
@@ -48,6 +49,15 @@ class SparseOperator(StoredOperator):
 
     def row_block(self, indices):
         return self.csr[indices]
+
+    def _by_blocks(self, rows, sampler):
+        if not isinstance(sampler, Partition):
+            return rows, sampler
+        if len(sampler.starts) > 2:
+            position = np.empty(len(sampler.order), dtype=rows.indices.dtype)
+            position[sampler.order] = np.arange(len(sampler.order))
+            rows = rows._replace(indices=position[rows.indices])
+        return rows, Partition(sampler.starts, None)
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))

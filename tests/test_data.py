@@ -1,0 +1,1215 @@
+"""Properties of the data layer: generators, reductions, the LIBSVM cache and its import."""
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import libsvmdata
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_limits
+
+from benchmark_dspdc import checks
+from benchmark_dspdc.data import bundled, common, labels, libsvm, reductions, scaling, synthetic
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = Path(os.environ.get("LIBSVM_FILES", ROOT.parent / "shared" / "data"))
+
+SMALL = b"+1 1:0.5 3:2\n-1 2:1.5\n+1 3:-4e-1 4:1\n-1 1:7\n"
+SMALL_X = np.array([[0.5, 0, 2, 0], [0, 1.5, 0, 0], [0, 0, -0.4, 1], [7, 0, 0, 0]])
+SMALL_Y = np.array([1.0, -1.0, 1.0, -1.0])
+
+COMPRESSIONS = {
+    "plain": lambda text: text,
+    "bz2": bz2.compress,
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """An empty cache, and no network whatever the machine has."""
+
+    def offline(name, *args, **kwargs):
+        raise RuntimeError(f"no network for {name}\nin tests")
+
+    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
+    return tmp_path / "home" / "libsvm"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write bytes to a file outside the cache."""
+
+    def _write(content, name="data.txt"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return _write
+
+
+def real_file(name):
+    path = FILES / name
+    if not path.is_file():
+        pytest.skip(f"no {name} in {FILES}; set LIBSVM_FILES to a directory of LIBSVM files")
+    return path
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def random_matrix(kind, n=40, p=17, seed=3):
+    X = sparse.random_array((n, p), density=0.3, rng=np.random.default_rng(seed), format="csr")
+    return X.toarray() if kind == "dense" else X.asformat(kind)
+
+
+def assert_same(first, second):
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
+        if sparse.issparse(a):
+            a, b = (a.data, a.indices, a.indptr), (b.data, b.indices, b.indptr)
+            assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+        elif isinstance(a, np.ndarray):
+            assert np.array_equal(a, b)
+
+
+# --- checks and random streams --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1.0, True, "3", None, np.float64(2)])
+def test_check_int_refuses_what_is_not_an_integer(value):
+    message = re.escape(f"d must be an integer >= 1, got {value!r}")
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        checks.check_int(value, "d")
+
+
+def test_check_int_accepts_numpy_integers_and_both_ends():
+    assert checks.check_int(np.int32(1), "d", 1, 5) == 1
+    assert type(checks.check_int(np.int64(5), "d", 1, 5)) is int
+    for value in (0, 6):
+        with pytest.raises(ValueError, match=f"^d must be an integer from 1 to 5, got {value}$"):
+            checks.check_int(value, "d", 1, 5)
+
+
+def test_random_streams_of_one_seed_differ_by_purpose():
+    first = common.random_stream(0, "one").random(100)
+    assert not np.isin(first, common.random_stream(0, "two").random(100)).any()
+    assert not np.isin(first, np.random.default_rng(0).random(100)).any()
+    assert np.array_equal(first, common.random_stream(0, "one").random(100))
+
+
+@pytest.mark.parametrize(
+    "X, message",
+    [(np.zeros(3), "have 2 dimension(s), got shape (3,)"),
+     (np.zeros((0, 2)), "not be empty, got shape (0, 2)"),
+     (np.array([["a"]]), "be an array of real numbers, got dtype <U1"),
+     (np.array([[np.nan]]), "be finite, got nan"),
+     (sparse.csr_array(np.array([[np.inf, 0.0]])), "be finite, got inf"),
+     (np.array([[1j]]), "be an array of real numbers, got dtype complex128")],
+)
+def test_as_matrix_refuses_what_is_not_a_finite_real_matrix(X, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(f'X must {message}')}"):
+        checks.as_matrix(X, "X")
+
+
+# --- synthetic data -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", ["feature", "instance"])
+def test_factorized_equals_the_explicit_construction(reduction, monkeypatch):
+    n, p, d, seed = 30, 9, 4, 11
+    monkeypatch.setattr(synthetic, "CHUNK_ENTRIES", 4 * p)  # several groups of rows
+    data = synthetic.factorized(n, p, d, reduction, n_informative=5, seed=seed)
+    X = common.random_stream(seed, "factorized samples").standard_normal((n, p))
+    projection = common.random_stream(seed, "factorized projection")
+    if reduction == "feature":
+        G = projection.standard_normal((d, p)) / np.sqrt(d)
+        A = X @ G.T @ G
+    else:
+        G = projection.standard_normal((n, d)).T / np.sqrt(d)
+        A = G.T @ G @ X
+    np.testing.assert_allclose(data.U @ data.V, A, atol=1e-12)
+    assert np.array_equal(data.beta, [1.0] * 5 + [0.0] * 4)
+    assert data.U.shape == (n, d) and data.V.shape == (d, p)
+    assert data.U.flags.c_contiguous and data.V.flags.c_contiguous
+
+
+def test_factorized_labels_follow_the_logistic_model():
+    n, p = 40000, 12
+    data = synthetic.factorized(n, p, 3, n_informative=6, seed=5)
+    X = common.random_stream(5, "factorized samples").standard_normal((n, p))
+    probability = 1 / (1 + np.exp(-X @ data.beta))
+    assert set(np.unique(data.b)) == {-1.0, 1.0}
+    for low in np.arange(0, 1, 0.2):
+        inside = (probability >= low) & (probability < low + 0.2)
+        deviation = 0.5 / np.sqrt(inside.sum())
+        frequency = (data.b[inside] == 1).mean()
+        assert abs(frequency - probability[inside].mean()) < 4 * deviation
+
+
+def test_factorized_entries_have_the_stated_variance():
+    data = synthetic.factorized(4000, 400, 100, "feature", seed=1)
+    assert abs(data.V.var() * 100 - 1) < 0.03
+    assert abs(data.V.mean()) < 0.003
+    data = synthetic.factorized(4000, 400, 100, "instance", seed=1)
+    assert abs(data.U.var() * 100 - 1) < 0.02
+
+
+def test_factorized_never_holds_the_sample_matrix(monkeypatch):
+    monkeypatch.setattr(synthetic, "CHUNK_ENTRIES", 2**14)
+    tracemalloc.start()
+    data = synthetic.factorized(50000, 100, 2, "instance")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * (data.U.nbytes + data.b.nbytes) < 50000 * 100 * 8
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"n": 0}, "n must be an integer >= 1, got 0"),
+     ({"p": -1}, "p must be an integer >= 1, got -1"),
+     ({"d": 0}, "d must be an integer from 1 to 100 (min(n, p) with n=5000 and p=100), got 0"),
+     ({"n": 10, "p": 5, "d": 6},
+      "d must be an integer from 1 to 5 (min(n, p) with n=10 and p=5), got 6"),
+     ({"n": 5, "p": 10, "d": 6},
+      "d must be an integer from 1 to 5 (min(n, p) with n=5 and p=10), got 6"),
+     ({"reduction": "rows"}, "reduction must be one of 'feature', 'instance', got 'rows'"),
+     ({"n_informative": 0}, "n_informative must be an integer >= 1, got 0"),
+     ({"seed": -1}, "seed must be an integer >= 0, got -1")],
+)
+def test_factorized_refuses_arguments_out_of_range(arguments, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        synthetic.factorized(**arguments)
+
+
+@pytest.mark.parametrize("n, p, k", [(500, 3000, 40), (200, 30, 25), (20, 7, 7), (3, 1, 1)])
+def test_sparse_rows_have_unit_norm_and_the_asked_number_of_distinct_columns(n, p, k):
+    X, b, _ = synthetic.sparse_classification(n, p, k, seed=2)
+    assert X.shape == (n, p) and X.has_canonical_format
+    assert (np.diff(X.indptr) == k).all()
+    assert X.data.min() > 0
+    np.testing.assert_allclose(np.sqrt((X * X).sum(axis=1)), 1)
+    assert set(np.unique(b)) <= {-1.0, 1.0} and len(b) == n
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+
+
+def test_sparse_columns_have_the_probabilities_of_successive_sampling():
+    weights = np.array([0.5, 0.25, 0.15, 0.1])
+    columns = synthetic._draw_columns(40000, 2, weights, np.random.default_rng(0))
+    expected = np.zeros(4)
+    for i in range(4):
+        for j in range(4):
+            if i != j:
+                expected[[i, j]] += weights[i] * weights[j] / (1 - weights[i])
+    np.testing.assert_allclose(np.bincount(columns.ravel()) / 40000, expected, atol=0.01)
+
+
+def test_completing_rows_keeps_the_probabilities_of_successive_sampling():
+    # So uneven that most rows must be completed by the second method.
+    weights = np.array([0.999, 0.0006, 0.0003, 0.0001])
+    columns = synthetic._draw_columns(40000, 2, weights, np.random.default_rng(0))
+    frequencies = np.bincount(columns.ravel()) / 40000
+    np.testing.assert_allclose(frequencies, [1.0, 0.6, 0.3, 0.1], atol=0.01)
+
+
+def test_completing_a_row_keeps_the_columns_drawn_before():
+    class Stuck(np.random.Generator):
+        def random(self, size):
+            return np.full(size, 0.99995)  # the rarest column, again and again
+
+    weights = np.array([0.999, 0.0006, 0.0003, 0.0001])
+    columns = synthetic._draw_columns(50, 2, weights, Stuck(np.random.PCG64(0)))
+    assert (columns[:, 1] == 3).all() and (columns[:, 0] < 3).all()
+
+
+def test_sparse_labels_are_balanced_and_learnable():
+    X, b, beta = synthetic.sparse_classification(4000, 2000, 30, seed=0)
+    margin = X @ beta
+    agreement = (np.sign(margin - np.median(margin)) == b).mean()
+    assert 0.84 < agreement < 0.91
+    assert abs(b.mean()) < 0.05
+    assert np.count_nonzero(beta) == 100
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8, -0.5])
+def test_dense_columns_have_the_asked_correlation_and_rows_about_unit_norm(correlation):
+    X, b, beta = synthetic.dense_classification(20000, 20, 4, correlation=correlation)
+    measured = np.corrcoef(X.T)
+    expected = correlation ** np.abs(np.subtract.outer(np.arange(20), np.arange(20)))
+    np.testing.assert_allclose(measured, expected, atol=0.04)
+    np.testing.assert_allclose(X.std(axis=0) * np.sqrt(20), 1, atol=0.03)
+    assert abs((X * X).sum(axis=1).mean() - 1) < 0.03
+    assert 0.85 < (np.sign(X @ beta) == b).mean() < 0.90
+
+
+@pytest.mark.parametrize("correlation", [1.0, -1.0, np.nan])
+def test_dense_correlation_out_of_range_is_refused(correlation):
+    message = f"correlation must be a finite number > -1 and < 1, got {correlation!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        synthetic.dense_classification(10, 3, 0, correlation=correlation)
+
+
+# Sizes for which OpenBLAS rounds differently on two threads than on one.
+THREADED = {
+    "factorized feature": lambda X: synthetic.factorized(997, 301, 7, "feature"),
+    "factorized instance": lambda X: synthetic.factorized(997, 301, 7, "instance"),
+    "dense": lambda X: synthetic.dense_classification(997, 301, 0, 0.5),
+    "sparse": lambda X: synthetic.sparse_classification(997, 301, 20, 0),
+    "feature": lambda X: reductions.feature(X, 7, 0),
+    "instance": lambda X: reductions.instance(X, 7, 0),
+    "svd": lambda X: reductions.svd(X, 7, 0),
+    "nystroem": lambda X: reductions.nystroem(X, 7, 0),
+    "feature test": lambda X: reductions.feature(X, 7, 0).transform(X[::-1]),
+    "nystroem test": lambda X: reductions.nystroem(X, 7, 0).transform(X[::-1]),
+}
+
+
+@pytest.mark.parametrize("name", THREADED)
+def test_results_do_not_depend_on_the_number_of_blas_threads(name):
+    X = np.random.default_rng(5).standard_normal((997, 301))
+    with threadpool_limits(1):
+        one = THREADED[name](X)
+    with threadpool_limits(2):
+        two = THREADED[name](X)
+    assert_same(one, two)
+
+
+def test_different_seeds_give_different_data():
+    for make in (lambda s: synthetic.factorized(50, 8, 3, seed=s).U,
+                 lambda s: synthetic.dense_classification(50, 8, s).X,
+                 lambda s: synthetic.sparse_classification(50, 80, 5, s).X.toarray(),
+                 lambda s: reductions.feature(np.eye(6), 3, s).U):
+        assert np.array_equal(make(1), make(1))
+        assert not np.array_equal(make(1), make(2))
+
+
+# --- reductions -----------------------------------------------------------------------------
+
+KINDS = ["dense", "csr", "csc", "coo"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_feature_reduction_equals_the_explicit_product(kind):
+    X = random_matrix(kind)
+    U, V, transform = reductions.feature(X, 5, seed=0)
+    np.testing.assert_allclose(U, dense(X) @ V.T, atol=1e-13)
+    U_test, V_test = transform(X)
+    np.testing.assert_allclose(U_test @ V_test, dense(X) @ V.T @ V, atol=1e-13)
+    assert abs(reductions.feature(np.ones((2, 400)), 300, 0).V.var() * 300 - 1) < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_instance_reduction_equals_the_explicit_product(kind):
+    X = random_matrix(kind)
+    U, V, transform = reductions.instance(X, 5, seed=0)
+    np.testing.assert_allclose(V, U.T @ dense(X), atol=1e-13)
+    np.testing.assert_array_equal(dense(transform(X)), dense(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_svd_reduction_is_close_to_the_best_approximation(kind):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((40, 6)) * 0.1 ** np.arange(6)) @ rng.standard_normal((6, 17))
+    stored = X if kind == "dense" else sparse.csr_array(X).asformat(kind)
+    U, V, transform = reductions.svd(stored, 4, seed=0)
+    best = np.linalg.svd(X, compute_uv=False)[4]
+    assert np.linalg.norm(X - U @ V, 2) < 1.01 * best
+    np.testing.assert_allclose(V @ V.T, np.eye(4), atol=1e-12)
+    U_test, V_test = transform(stored)
+    np.testing.assert_allclose(U_test @ V_test, X @ V.T @ V, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nystroem_reduction_equals_the_landmark_formula(kind):
+    X = random_matrix(kind)
+    U, V, transform = reductions.nystroem(X, 8, seed=1, gamma=0.7)
+    landmarks = np.sort(common.random_stream(1, "nystroem landmarks").choice(40, 8, replace=False))
+    K = rbf_kernel(dense(X), gamma=0.7)
+    inverse = np.linalg.pinv(K[np.ix_(landmarks, landmarks)], hermitian=True)
+    np.testing.assert_allclose(U @ V, K[:, landmarks] @ inverse @ K[landmarks], atol=1e-9)
+    np.testing.assert_array_equal(V, U.T)
+    U_test, V_test = transform(X[:5] if kind in ("dense", "csr") else X.tocsr()[:5])
+    np.testing.assert_allclose(U_test @ V_test, (U @ V)[:5], atol=1e-9)
+
+
+def test_nystroem_with_all_rows_as_landmarks_gives_the_kernel_matrix():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    U, V, transform = reductions.nystroem(X, 20, seed=0)
+    K = rbf_kernel(X, gamma=1 / (3 * X.var()))
+    np.testing.assert_allclose(U @ V, K, atol=1e-8)
+    X_test = X + 0.01
+    U_test, V_test = transform(X_test)
+    np.testing.assert_allclose(
+        U_test @ V_test, rbf_kernel(X_test, X, gamma=1 / (3 * X.var())), atol=1e-3
+    )
+
+
+def test_nystroem_survives_duplicate_landmarks_and_constant_data():
+    X = np.repeat(np.random.default_rng(0).standard_normal((5, 3)), 4, axis=0)
+    U, V, _ = reductions.nystroem(X, 20, seed=0)
+    np.testing.assert_allclose(U @ V, rbf_kernel(X, gamma=1 / (3 * X.var())), atol=1e-10)
+    U, V, _ = reductions.nystroem(np.ones((6, 2)), 3, seed=0)
+    np.testing.assert_allclose(U @ V, np.ones((6, 6)))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_nystroem_default_gamma_counts_the_zeros_of_a_sparse_matrix(kind):
+    X = random_matrix(kind)
+    assert reductions._variance(checks.as_matrix(X, "X")) == pytest.approx(dense(X).var())
+
+
+@pytest.mark.parametrize("name", reductions.REDUCTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_reduction_by_name_is_contiguous_picklable_and_leaves_the_input(name, kind):
+    X = random_matrix(kind)
+    before = X.copy()
+    result = reductions.reduce(X, name, 5, 0)
+    assert_same(result[:2], getattr(reductions, name)(X, 5, 0)[:2])
+    assert result.U.flags.c_contiguous and result.V.flags.c_contiguous
+    assert result.U.shape == (40, 5) and result.V.shape[0] == 5
+    again = pickle.loads(pickle.dumps(result))
+    # A pair of factors or, after an instance reduction, one matrix.
+    parts = [test if isinstance(test, tuple) else (test,)
+             for test in (again.transform(X), result.transform(X))]
+    assert len(parts[0]) == (1 if name == "instance" else 2)
+    assert_same(*parts)
+    assert type(X) is type(before)
+    np.testing.assert_array_equal(dense(X), dense(before))
+    with pytest.raises(ValueError, match="X_test does not fit .* got 16 columns, allowed are 17"):
+        result.transform(np.zeros((3, 16)))
+
+
+@pytest.mark.parametrize("name, limit", [("feature", 17), ("instance", 40), ("svd", 17),
+                                         ("nystroem", 40)])
+def test_reduction_rank_out_of_range_is_refused(name, limit):
+    X = random_matrix("dense")
+    reductions.reduce(X, name, limit, 0)
+    for d in (0, limit + 1):
+        message = rf"^d must be an integer from 1 to {limit} \(the .*\), got {d}$"
+        with pytest.raises(ValueError, match=message):
+            reductions.reduce(X, name, d, 0)
+
+
+def test_unknown_reduction_and_meaningless_gamma_are_refused():
+    X = random_matrix("dense")
+    with pytest.raises(ValueError, match="^reduction must be one of 'feature', 'instance', 'svd', "
+                                         "'nystroem', got 'pca'"):
+        reductions.reduce(X, "pca", 2, 0)
+    with pytest.raises(ValueError, match="gamma has no meaning"):
+        reductions.reduce(X, "svd", 2, 0, gamma=1.0)
+    for gamma in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"^gamma must be a finite number > 0, got {gamma}$"):
+            reductions.nystroem(X, 2, 0, gamma=gamma)
+
+
+def test_input_with_unsorted_indices_and_duplicates_is_not_modified():
+    X = sparse.csr_array(([1.0, 2.0, 3.0], [2, 0, 2], [0, 3]), shape=(1, 3))
+    U, V, _ = reductions.feature(X, 2, 0)
+    np.testing.assert_allclose(U, np.array([[2.0, 0.0, 4.0]]) @ V.T)
+    assert X.indices.tolist() == [2, 0, 2] and X.data.tolist() == [1.0, 2.0, 3.0]
+
+
+# --- labels and scaling ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "classes, negative, sentence",
+    [
+        ([1, 2], [1], "labels 1 -> -1, 2 -> +1"),
+        ([-1, 1], [-1], "labels -1 -> -1, 1 -> +1"),
+        ([0.5, 4], [0.5], "labels 0.5 -> -1, 4 -> +1"),
+        ([1, 2, 3], [1], "classes 1 -> -1, 2..3 -> +1"),
+        (range(1, 21), range(1, 11), "classes 1..10 -> -1, 11..20 -> +1"),
+        ([1, 3, 4, 9], [1, 3], "classes {1, 3} -> -1, {4, 9} -> +1"),
+        (range(0, 60, 2), range(0, 30, 2),
+         "classes {0, 2, 4, ..., 28} (15 values) -> -1, {30, 32, 34, ..., 58} (15 values) -> +1"),
+    ],
+)
+def test_classes_are_cut_in_half_as_the_rule_says(classes, negative, sentence):
+    y = np.random.default_rng(0).permutation(np.repeat(np.array(classes, dtype=float), 3))
+    rule = labels.binary_rule(y, "set")
+    assert str(rule) == sentence
+    np.testing.assert_array_equal(rule.apply(y), np.where(np.isin(y, list(negative)), -1.0, 1.0))
+
+
+def test_labels_unknown_to_the_rule_are_refused():
+    rule = labels.binary_rule(np.array([1.0, 2.0]), "set")
+    with pytest.raises(ValueError, match=r"got -1, allowed are 1\.\.2"):
+        rule.apply(np.array([1.0, -1.0]))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="'set' has one class only: got 3 in all 4 rows"):
+        labels.binary_rule(np.full(4, 3.0), "set")
+
+
+def test_task_is_guessed_from_the_labels():
+    assert labels.guess_task(np.arange(100.0)) == "classification"
+    assert labels.guess_task(np.arange(101.0)) == "regression"
+    assert labels.guess_task(np.array([1.0, 2.5])) == "regression"
+
+
+SCALING_X = np.array([[1.0, 0.0, -4.0], [2.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+SCALING_TEST = np.array([[4.0, 5.0, 2.0]])
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_maxabs_divides_columns_by_the_training_maximum(kind):
+    X, X_test = (A if kind == "dense" else sparse.csr_array(A) for A in (SCALING_X, SCALING_TEST))
+    scaled, scaled_test = scaling.scale_parts(X, X_test, "maxabs")
+    np.testing.assert_array_equal(dense(scaled), SCALING_X / [2, 1, 4])
+    np.testing.assert_array_equal(dense(scaled_test), SCALING_TEST / [2, 1, 4])
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_unit_rows_have_norm_one_and_zero_rows_stay(kind):
+    X, X_test = (A if kind == "dense" else sparse.csr_array(A) for A in (SCALING_X, SCALING_TEST))
+    scaled, scaled_test = scaling.scale_parts(X, X_test, "unit_rows")
+    np.testing.assert_allclose(np.linalg.norm(dense(scaled), axis=1), [1, 1, 0])
+    np.testing.assert_allclose(dense(scaled)[0], SCALING_X[0] / np.sqrt(17))
+    np.testing.assert_allclose(dense(scaled_test), SCALING_TEST / np.sqrt(45))
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("size", [1e200, 1e-200, 5e-324])
+def test_scaling_survives_extreme_entries(kind, size):
+    X = np.array([[size, 0.0], [size, size]])
+    X = X if kind == "dense" else sparse.csr_array(X)
+    np.testing.assert_array_equal(dense(scaling.scale_parts(X, None, "maxabs")[0]),
+                                  [[1, 0], [1, 1]])
+    np.testing.assert_allclose(dense(scaling.scale_parts(X, None, "unit_rows")[0]),
+                               [[1, 0], [0.5**0.5, 0.5**0.5]])
+
+
+def test_standardize_uses_the_training_statistics_and_zeroes_constant_columns():
+    X = np.column_stack([np.arange(5.0), np.full(5, 0.1), np.arange(5.0) ** 2])
+    X = np.vstack([X, X, X])  # fifteen times 0.1: the computed mean is not 0.1
+    scaled, scaled_test = scaling.scale_parts(X, X[:2] + 1.0, "standardize")
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-15)
+    np.testing.assert_allclose(scaled.std(axis=0), [1, 0, 1])
+    assert (scaled[:, 1] == 0).all()
+    np.testing.assert_allclose(scaled_test[:, 0], (X[:2, 0] + 1 - 2) / np.sqrt(2))
+
+
+def test_standardize_refuses_sparse_matrices():
+    with pytest.raises(ValueError, match="needs a dense matrix .* allowed are 'none', 'maxabs'"):
+        scaling.fit_scaling(sparse.eye_array(3, format="csr"), "standardize")
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [("dense", name) for name in scaling.SCALES]
+    + [("csr", name) for name in scaling.SPARSE_SCALES],
+)
+def test_scaling_leaves_its_input(kind, name):
+    X = random_matrix(kind)
+    before = X.copy()
+    scaled = scaling.scale_parts(X, X, name)[0]
+    if name != "none":
+        (scaled.data if kind == "csr" else scaled)[...] = -1.0
+    np.testing.assert_array_equal(dense(X), dense(before))
+
+
+# --- bundled sets ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, shape, task, rule",
+    [("breast_cancer", (569, 30), "classification", "labels 0 -> -1, 1 -> +1"),
+     ("digits", (1797, 64), "classification", "classes 0..4 -> -1, 5..9 -> +1"),
+     ("diabetes", (442, 10), "regression", "mean zero and variance one on the training rows")],
+)
+def test_bundled_sets_are_split_and_labelled(name, shape, task, rule):
+    data = bundled.load(name, scale="standardize")
+    n_test = round(0.2 * shape[0])
+    assert data.X.shape == (shape[0] - n_test, shape[1]) and data.X_test.shape[0] == n_test
+    assert data.task == task and rule in data.label_rule
+    np.testing.assert_allclose(data.X.mean(axis=0), 0, atol=1e-12)
+    if task == "regression":
+        assert abs(data.b.mean()) < 1e-12 and abs(data.b.std() - 1) < 1e-12
+        assert 0.5 < data.b_test.std() < 1.5
+    else:
+        assert set(np.unique(data.b)) == set(np.unique(data.b_test)) == {-1.0, 1.0}
+    assert_same(data, bundled.load(name, scale="standardize", seed=0))
+    assert not np.array_equal(data.b, bundled.load(name, seed=1).b)
+
+
+def test_bundled_split_is_a_partition_of_the_rows():
+    data = bundled.load("digits")
+    rows = np.vstack([data.X, data.X_test])
+    assert sorted(map(bytes, rows)) == sorted(map(bytes, np.ascontiguousarray(load_digits().data)))
+
+
+def test_bundled_features_are_as_measured_unless_scaled():
+    assert 70 < bundled.load("diabetes").X[:, 0].max() < 90  # ages
+    assert abs(bundled.load("diabetes", scale="maxabs").X).max(axis=0).tolist() == [1.0] * 10
+
+
+def test_unknown_bundled_set_and_scale_are_refused():
+    with pytest.raises(ValueError, match="^bundled dataset must be one of 'breast_cancer', "
+                                         "'digits', 'diabetes', got 'iris'"):
+        bundled.load("iris")
+    with pytest.raises(ValueError, match="^scale must be one of 'none', 'maxabs', 'unit_rows', "
+                                         "'standardize', got 'l2'"):
+        bundled.load("digits", scale="l2")
+
+
+# --- the LIBSVM cache -----------------------------------------------------------------------
+
+
+def test_data_home_is_that_of_libsvmdata_and_is_read_at_call_time(monkeypatch):
+    from libsvmdata.abstraction import _get_data_home
+
+    for setting in ({"LIBSVMDATA_HOME": "one", "XDG_DATA_HOME": "two"}, {"XDG_DATA_HOME": "two"},
+                    {"LIBSVMDATA_HOME": ""}, {}):
+        for variable in ("LIBSVMDATA_HOME", "XDG_DATA_HOME"):
+            monkeypatch.delenv(variable, raising=False)
+        for variable, value in setting.items():
+            monkeypatch.setenv(variable, value)
+        assert libsvm.data_home() == _get_data_home("libsvm")
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("name", ["mushrooms", "my-own_set.v2+x"])
+def test_imported_file_is_loaded_again_whatever_its_compression_and_name(
+    compression, name, write
+):
+    # A misleading extension: the bytes decide.
+    path = write(COMPRESSIONS[compression](SMALL), "data.zip")
+    assert not libsvm.is_cached(name)
+    summary = libsvm.import_file(name, path)
+    assert libsvm.is_cached(name)
+    assert summary.shape == (4, 4) and summary.stored == 6 and not summary.dense
+    assert summary.labels == ((-1.0, 2), (1.0, 2)) and summary.task == "classification"
+    assert all(file.is_file() for file in summary.files)
+    assert "4 rows x 4 features, 6 stored entries" in str(summary)
+    data = libsvm.load(name)
+    assert isinstance(data.X, sparse.csr_array) and data.X.has_sorted_indices
+    assert data.X.dtype == np.float64 and data.X.indices.dtype == np.int32
+    np.testing.assert_array_equal(data.X.toarray(), SMALL_X)
+    np.testing.assert_array_equal(data.b, SMALL_Y)
+    assert data.X_test is None and data.b_test is None
+    X, y = libsvm.raw(name)
+    np.testing.assert_array_equal(X.toarray(), SMALL_X)
+    np.testing.assert_array_equal(y, SMALL_Y)
+
+
+@settings(max_examples=30, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_import_round_trip_keeps_every_entry(home, tmp_path, data):
+    n, p = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 5))
+    numbers = st.floats(allow_nan=False, allow_infinity=False) | st.just(0.0)
+    X = np.array(data.draw(st.lists(numbers, min_size=n * p, max_size=n * p))).reshape(n, p)
+    X[0, -1] = 1.5  # the width of the file is that of the matrix
+    y = np.arange(n) % 2
+    lines = []
+    for row, label in zip(X.tolist(), y, strict=True):
+        entries = [f"{j}:{value!r}" for j, value in enumerate(row, start=1) if value]
+        lines.append(" ".join([str(label), *entries]) + "\n")
+    path = tmp_path / "round.txt"
+    path.write_text("".join(lines))
+    summary = libsvm.import_file("round-trip", path)
+    loaded, labels_ = libsvm.raw("round-trip")
+    np.testing.assert_array_equal(dense(loaded), X)
+    np.testing.assert_array_equal(labels_, y)
+    assert summary.dense == isinstance(loaded, np.ndarray)
+    assert summary.dense == (summary.stored >= 0.5 * n * p)
+    assert len(list(home.iterdir())) == 2
+
+
+def test_dense_files_are_saved_dense_and_loaded_c_contiguous(write, home):
+    summary = libsvm.import_file("australian", write(b"1 1:2 2:3 3:1 14:5\n-1 " + b" ".join(
+        b"%d:1" % i for i in range(1, 15)) + b"\n"))
+    assert summary.dense and summary.shape == (2, 14)
+    saved = np.load(home / "australian_X.npy", allow_pickle=False)
+    assert saved.flags.f_contiguous and not saved.flags.c_contiguous
+    X = libsvm.load("australian").X
+    assert isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype == np.float64
+    np.testing.assert_array_equal(X, saved)
+
+
+def test_zero_based_files_are_recognised(write):
+    libsvm.import_file("zero", write(b"1 0:5 2:6\n2 1:7\n"))
+    np.testing.assert_array_equal(dense(libsvm.raw("zero").X), [[5, 0, 6], [0, 7, 0]])
+
+
+def test_libsvmdata_finds_what_was_imported(write, home):
+    path = write(bz2.compress(SMALL))
+    libsvm.import_file("rcv1.binary", path)
+    dense_row = b" ".join(b"%d:%d" % (i, i) for i in range(1, 9))
+    libsvm.import_file("abalone", write(b"15 " + dense_row + b"\n7 1:1 2:2 3:3 4:4\n", "b"))
+    before = {file.name: file.read_bytes() for file in home.iterdir()}
+    code = """
+import numpy, libsvmdata, libsvmdata.abstraction
+def download(*args, **kwargs): raise SystemExit("libsvmdata did not find the cache")
+libsvmdata.abstraction.download = download
+X, y = libsvmdata.fetch_dataset("rcv1.binary")
+assert type(X).__name__ == "csc_matrix" and X.shape == (4, 47236) and X.has_sorted_indices
+assert X.nnz == 6 and X[2, 3] == 1 and y.tolist() == [1, -1, 1, -1]
+X, y = libsvmdata.fetch_dataset("abalone")
+assert X.flags.f_contiguous and X.shape == (2, 8) and X[0, 7] == 8 and y.tolist() == [15, 7]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert before == {file.name: file.read_bytes() for file in home.iterdir()}
+
+
+def test_import_gives_the_files_that_libsvmdata_itself_writes(write, home, tmp_path):
+    for name, text in (("a1a", SMALL), ("fourclass", b"1 1:2 2:3\n-1 1:5 2:1\n")):
+        libsvm.import_file(name, write(text))
+        theirs = tmp_path / "theirs"
+        theirs.mkdir(exist_ok=True)
+        raw_file = theirs / "raw"
+        raw_file.write_bytes(text)
+        libsvmdata.ALL_DATASETS[name]._load_file_and_save_data(raw_file, theirs / name)
+        ours = sorted(file.name for file in home.glob(f"{name}_*"))
+        assert ours == sorted(file.name for file in theirs.glob(f"{name}_*"))
+        for file in ours:
+            if file.endswith(".npy"):
+                assert (home / file).read_bytes() == (theirs / file).read_bytes()
+            else:
+                first, second = sparse.load_npz(home / file), sparse.load_npz(theirs / file)
+                assert type(first) is type(second) and first.shape == second.shape
+                assert first.indices.dtype == second.indices.dtype
+                assert_same([first], [second])
+
+
+# Lines in the style of the files that are not at hand.
+STYLES = {
+    "rcv1.binary": (b"1 440:0.0267 730:0.0524 47236:0.0365 \n-1 8:0.0423 34:0.0571 \n", 47236,
+                    [1.0, -1.0], "labels -1 -> -1, 1 -> +1"),
+    "aloi": (b"0 1:19 2:53 128:4\n1 1:2\n2 3:1 4:9\n3 5:1\n", 128,
+             [-1.0, -1.0, 1.0, 1.0], "classes 0..1 -> -1, 2..3 -> +1"),
+    "real-sim": (b"-1 15:0.1 21:0.0415\n+1 20958:0.3\n", 20958, [-1.0, 1.0],
+                    "labels -1 -> -1, 1 -> +1"),
+}
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_files_in_the_style_of_rcv1_real_sim_and_aloi(name, write):
+    text, width, b, sentence = STYLES[name]
+    assert libsvm.import_file(name, write(bz2.compress(text))).shape[1] == width
+    data = libsvm.load(name, test=False)
+    assert data.X.shape[1] == width and data.label_rule == sentence
+    np.testing.assert_array_equal(data.b, b)
+
+
+def test_many_classes_are_classification_when_listed_and_regression_when_not(write):
+    text = b"".join(b"%d 1:%d\n" % (i, i + 1) for i in range(1000))
+    path = write(text)
+    assert libsvm.import_file("aloi", path).task == "classification"
+    data = libsvm.load("aloi")
+    assert data.label_rule == "classes 0..499 -> -1, 500..999 -> +1" and data.b.sum() == 0
+    libsvm.import_file("other", path)
+    data = libsvm.load("other")
+    assert data.task == "regression" and data.b[999] == 999.0
+    assert data.label_rule == "target as given, not scaled"
+
+
+def test_listed_regression_keeps_integer_targets(write):
+    libsvm.import_file("abalone_scale", write(b"15 1:1\n7 2:1\n"))
+    data = libsvm.load("abalone_scale")
+    assert data.task == "regression" and data.b.tolist() == [15.0, 7.0]
+
+
+@pytest.mark.parametrize("scale", ["none", "maxabs", "unit_rows"])
+def test_load_scales_both_parts_with_the_training_factors(scale, write):
+    libsvm.import_file("set", write(SMALL))
+    libsvm.import_file("set_test", write(b"1 1:14\n-1 2:3 3:1\n"))
+    data = libsvm.load("set", scale=scale)
+    factors = [7, 1.5, 2, 1] if scale == "maxabs" else 1.0
+    X, X_test = SMALL_X / factors, np.array([[14, 0, 0, 0], [0, 3, 1, 0]]) / factors
+    if scale == "unit_rows":
+        X, X_test = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (X, X_test))
+    np.testing.assert_allclose(data.X.toarray(), X)
+    np.testing.assert_allclose(data.X_test.toarray(), X_test)
+    np.testing.assert_array_equal(data.b_test, [1, -1])
+
+
+def test_load_refuses_scalings_it_does_not_offer(write):
+    libsvm.import_file("set", write(SMALL))
+    for scale in ("standardize", "MAXABS", None):
+        with pytest.raises(ValueError, match="^scale must be one of 'none', 'maxabs', "
+                                             f"'unit_rows', got {scale!r}"):
+            libsvm.load("set", scale=scale)
+
+
+FULL = b"1 1:1 2:2 3:3\n2 1:4 2:5 3:6\n"
+HOLES = b"1 2:2\n2 3:6\n2 3:1\n"
+
+
+@pytest.mark.parametrize("train, test", [(a, b) for a in (FULL, HOLES) for b in (FULL, HOLES)])
+def test_test_part_has_the_container_of_the_training_part(train, test, write):
+    libsvm.import_file("set", write(train))
+    libsvm.import_file("set_test", write(test))
+    data = libsvm.load("set")
+    assert type(data.X) is type(data.X_test)
+    np.testing.assert_array_equal(dense(data.X_test), dense(libsvm.raw("set_test").X))
+
+
+@pytest.mark.parametrize("train", [b"1 1:1 2:1 3:1\n2 1:1 2:1 3:1\n", b"1 1:1\n2 3:1\n"])
+def test_test_part_gets_the_training_width(train, write):
+    libsvm.import_file("set", write(train))
+    libsvm.import_file("set_test", write(b"1 1:5\n2 2:6\n"))
+    np.testing.assert_array_equal(dense(libsvm.load("set").X_test), [[5, 0, 0], [0, 6, 0]])
+    libsvm.import_file("set_test", write(b"1 1:5 4:1\n2 2:6 5:1\n"))
+    with pytest.warns(UserWarning, match="2 features that set lacks; their 2 entries are dropped"):
+        data = libsvm.load("set")
+    np.testing.assert_array_equal(dense(data.X_test), [[5, 0, 0], [0, 6, 0]])
+    libsvm.import_file("set_test", write(b"1 1:5\n2 2:6\n"), n_features=9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is lost with columns of zeros
+        assert libsvm.load("set").X_test.shape == (2, 3)
+
+
+def test_test_labels_follow_the_training_rule(write):
+    libsvm.import_file("set", write(b"1 1:1\n2 1:1\n3 1:1\n4 1:1\n"))
+    libsvm.import_file("set_test", write(b"2 1:1\n3 1:2\n"))
+    assert libsvm.load("set").b_test.tolist() == [-1.0, 1.0]
+    # The classes of the test part alone would be cut between 1 and 2.
+    libsvm.import_file("set_test", write(b"1 1:1\n2 1:2\n"))
+    assert libsvm.load("set").b_test.tolist() == [-1.0, -1.0]
+    libsvm.import_file("set_test", write(b"1 1:1\n7 1:2\n"))
+    with pytest.raises(ValueError, match=r"set_test .*unknown to the training set: got 7"):
+        libsvm.load("set")
+    assert libsvm.load("set", test=False).X_test is None
+
+
+def test_missing_test_part_warns_only_when_one_is_listed(write):
+    libsvm.import_file("a9a", write(SMALL))
+    with pytest.warns(UserWarning, match="'a9a' is used without its test part: .* import-libsvm "
+                                         "a9a_test FILE"):
+        data = libsvm.load("a9a")
+    assert data.X_test is None and data.b_test is None
+    libsvm.import_file("mushrooms", write(SMALL))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert libsvm.load("mushrooms").X_test is None
+        assert libsvm.load("a9a", test=False).X_test is None
+
+
+def test_failed_download_names_the_import_command(home):
+    with pytest.raises(OSError, match="'real-sim' is not in the cache .* download failed: no "
+                       "network for real-sim in tests. .* import-libsvm real-sim FILE"):
+        libsvm.load("real-sim")
+    assert list(home.iterdir()) == []
+
+
+def test_unknown_name_gives_close_matches_and_the_import_command(write):
+    libsvm.import_file("my-mushrooms", write(SMALL))
+    with pytest.raises(ValueError, match="'rcv1.binray' is unknown.*Close matches: rcv1.binary.*"
+                       "python -m benchmark_dspdc import-libsvm rcv1.binray FILE"):
+        libsvm.load("rcv1.binray")
+    with pytest.raises(ValueError, match="Close matches: .*my-mushrooms"):
+        libsvm.raw("mushrooms")
+
+
+def test_download_is_cached_and_deletes_no_other_set(write, home, monkeypatch):
+    dataset = libsvmdata.ALL_DATASETS["breast-cancer"]
+    libsvm.import_file("duke breast-cancer", write(SMALL))
+    calls = []
+
+    def fetch(name, *args, **kwargs):
+        calls.append(name)
+        dataset.dataset_dir.mkdir(exist_ok=True)
+        raw_file = dataset.dataset_dir / dataset.dataset_file
+        raw_file.write_bytes(b"2 1:1 10:3\n4 1:2\n")
+        # What libsvmdata does before a download.
+        for file in dataset.dataset_dir.iterdir():
+            if "breast-cancer_" in file.name:
+                file.unlink()
+        return dataset._load_file_and_save_data(raw_file, dataset.dataset_dir / name)
+
+    monkeypatch.setattr(libsvmdata, "fetch_dataset", fetch)
+    previous = dataset.dataset_dir
+    for _ in range(2):
+        data = libsvm.load("breast-cancer")
+        assert data.X.shape == (2, 10) and data.label_rule == "labels 2 -> -1, 4 -> +1"
+    assert calls == ["breast-cancer"] and dataset.dataset_dir == previous
+    assert libsvm.is_cached("duke breast-cancer") and libsvm.is_cached("breast-cancer")
+    assert len(list(home.iterdir())) == 4
+
+
+def test_set_whose_name_ends_with_another_name_is_not_mistaken_for_it(write):
+    libsvm.import_file("xa9a", write(SMALL))
+    assert not libsvm.is_cached("a9a") and not libsvm.is_cached("xa9")
+    libsvm.import_file("a9a", write(b"1 1:1\n-1 2:1\n"))
+    assert libsvm.raw("xa9a").X.shape == (4, 4) and libsvm.raw("a9a").X.shape == (2, 123)
+
+
+def test_multilabel_sets_are_refused(write):
+    for function in (libsvm.load, libsvm.raw, lambda name: libsvm.import_file(name, write(SMALL))):
+        with pytest.raises(ValueError, match="'yeast' .*got a multilabel set, allowed are binary"):
+            function("yeast")
+
+
+def test_one_class_only_is_refused_by_load_but_not_by_raw(write):
+    libsvm.import_file("set", write(b"1 1:1\n1 2:1\n"))
+    assert libsvm.raw("set").y.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="one class only"):
+        libsvm.load("set")
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "../a", "a\\b", "a b", "a\n", "a\x00", "é", None, 3,
+             "x" * 129, Path("a")]
+)
+def test_names_that_could_leave_the_cache_are_refused(name, write, home):
+    path = write(SMALL)
+    for function in (libsvm.load, libsvm.raw, libsvm.is_cached,
+                     lambda name: libsvm.import_file(name, path)):
+        with pytest.raises(ValueError, match="dataset name is not valid: got .*, allowed are"):
+            function(name)
+    assert not home.exists()
+
+
+BAD_FILES = {
+    "empty": (b"", "file is empty"),
+    "blank lines": (b"\n\n \n", "file is empty"),
+    "comments only": (b"# nothing\n", "file is empty"),
+    "cut after the colon": (b"1 1:1\n1 3:", "line 2 .*'1 3:'"),
+    "cut before the colon": (b"1 1:1\n2 2:1\n1 3", "line 3 .*without a colon"),
+    "labels only": (b"1\n2\n3\n", "no features"),
+    "csv": (b"1,2,3\n4,5,6\n", "line 1 is not in LIBSVM format, read as plain text"),
+    "header": (b"label f1 f2\n", "line 1"),
+    "html": (b"<!DOCTYPE html>\n<html>\n", "line 1"),
+    "multilabel": (b"1,2 3:1\n", "line 1"),
+    "binary": (bytes(range(1, 256)), "line 1"),
+    "zip": (b"PK\x03\x04\x00\x00", "line 1"),
+    "NUL byte": (b"1 1:2\x00 3:4\n", "line 1"),
+    "nan value": (b"1 1:1\n1 2:nan\n", "row 2 .*got nan for feature 2"),
+    "inf value": (b"1 1:1 2:-inf\n", "row 1 .*got -inf"),
+    "overflowing value": (b"1 1:1e999\n", "row 1 .*got inf"),
+    "nan label": (b"1 1:1\nnan 2:1\n", "row 2 has a label"),
+    "negative index": (b"1 -1:1\n", "line 1 .*Invalid index"),
+    "fractional index": (b"1 1.5:1\n", "line 1"),
+    "decreasing indices": (b"1 2:1 1:1\n", "line 1 .*do not increase"),
+    "repeated index": (b"1 2:1 2:1\n", "line 1 .*do not increase"),
+    "index beyond 32 bits": (b"1 1:1\n1 4294967297:1\n", "line 2 .*too large"),
+    "index beyond 64 bits": (b"1 99999999999999999999:1\n", "line 1 .*too large"),
+    "largest 32-bit index": (b"1 2147483647:1\n", "too large: got 2147483647"),
+    "suspicious index": (b"1 2147483646:1\n", "suspiciously large.*explicit n_features"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+@pytest.mark.parametrize("compression", ["plain", "xz"])
+def test_bad_files_are_refused_with_file_place_and_reason(case, compression, write, home):
+    content, message = BAD_FILES[case]
+    if compression == "xz":
+        message = message.replace("read as plain text", "read as xz")
+    path = write(COMPRESSIONS[compression](content))
+    with pytest.raises(ValueError, match=message) as caught:
+        libsvm.import_file("set", path)
+    assert str(caught.value).startswith(str(path)) and "allowed" in str(caught.value)
+    assert not home.exists() or list(home.iterdir()) == []
+
+
+TEXT = b"".join(b"%d %d:%.9f 50:1\n" % (i % 2, i % 49 + 1, 1 / (i + 1)) for i in range(3000))
+
+
+@pytest.mark.parametrize("compression", ["bz2", "gz", "xz"])
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
+def test_cut_compressed_files_are_refused(compression, part, write, home):
+    whole = COMPRESSIONS[compression](TEXT)
+    path = write(whole[: max(4, int(part * len(whole)))])
+    with pytest.raises(ValueError, match="damaged or cut off|not in LIBSVM format"):
+        libsvm.import_file("set", path)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="damaged or cut off"):
+        libsvm.import_file("set", path)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("compression", ["bz2", "gz", "xz"])
+def test_damaged_compressed_files_are_refused(compression, write, home):
+    whole = bytearray(COMPRESSIONS[compression](TEXT))
+    middle = len(whole) // 2
+    whole[middle:middle + 8] = bytes(255 - byte for byte in whole[middle:middle + 8])
+    with pytest.raises(ValueError, match="damaged or cut off|not in LIBSVM format|too large"):
+        libsvm.import_file("set", write(bytes(whole)))
+    assert not home.exists()
+
+
+def test_multi_stream_compressed_files_are_read_to_the_end(write):
+    for compress in (bz2.compress, gzip.compress, lzma.compress):
+        libsvm.import_file("set", write(compress(SMALL) + compress(SMALL)))
+        assert libsvm.raw("set").X.shape == (8, 4)
+
+
+def test_last_line_without_line_end_is_kept_with_a_warning(write):
+    with pytest.warns(UserWarning, match="the last line has no line end"):
+        libsvm.import_file("set", write(SMALL[:-1]))
+    np.testing.assert_array_equal(dense(libsvm.raw("set").X), SMALL_X)
+
+
+def test_comments_blank_lines_query_ids_and_windows_line_ends_are_accepted(write):
+    libsvm.import_file("set", write(b"# c\r\n1 qid:4 1:2 # c\r\n\r\n2 1:3\r\n"))
+    np.testing.assert_array_equal(dense(libsvm.raw("set").X), [[2.0], [3.0]])
+
+
+def test_missing_files_and_directories_are_refused(tmp_path, home):
+    with pytest.raises(ValueError, match="nowhere: there is no such file; allowed"):
+        libsvm.import_file("set", tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="not a regular file; allowed"):
+        libsvm.import_file("set", str(tmp_path))
+
+
+def test_decompressed_size_and_line_length_are_limited(write, monkeypatch, home):
+    path = write(bz2.compress(SMALL * 1000))
+    with pytest.raises(ValueError, match="too long: got more than 5000 bytes .* max_bytes"):
+        libsvm.import_file("set", path, max_bytes=5000)
+    libsvm.import_file("set", path, max_bytes=len(SMALL) * 1000)
+    monkeypatch.setattr(libsvm, "MAX_LINE_BYTES", 50)
+    with pytest.raises(ValueError, match="line 2 is too long: got more than 50 bytes"):
+        libsvm.import_file("set", write(gzip.compress(SMALL[:13] + b" " * 10**6)))
+
+
+def test_number_of_features_comes_from_the_argument_then_the_table_then_the_file(write):
+    path = write(SMALL)
+    assert libsvm.import_file("set", path).shape == (4, 4)
+    assert libsvm.import_file("set", path, n_features=10).shape == (4, 10)
+    assert libsvm.import_file("a9a", path).shape == (4, 123)
+    assert libsvm.import_file("a9a", path, n_features=7).shape == (4, 7)
+    with pytest.raises(ValueError, match="too many features for dataset 'fourclass': got 4, "
+                                         "allowed by libsvmdata's table are 2"):
+        libsvm.import_file("fourclass", path)
+    with pytest.raises(ValueError, match="got 4, allowed by n_features are 3"):
+        libsvm.import_file("set", path, n_features=3)
+    for width in (0, 2**31 - 1):
+        with pytest.raises(ValueError, match="^n_features must be an integer from 1 to "
+                                             f"2147483646, got {width}$"):
+            libsvm.import_file("set", path, n_features=width)
+
+
+class Kill(BaseException):
+    """Stands for a signal: no handler for ordinary errors stops it."""
+
+
+def _replace_killed_at(step, name, path, monkeypatch):
+    """Import a file, killed before the given file operation; tell whether it was reached."""
+    count = 0
+
+    def killing(function):
+        def wrapper(*args, **kwargs):
+            nonlocal count
+            count += 1
+            if count == step:
+                raise Kill
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    with monkeypatch.context() as patch:
+        # A killed process does not clean up.
+        patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+        for owner, attribute in ((os, "replace"), (os, "rename"), (np, "save"),
+                                 (sparse, "save_npz"), (Path, "unlink"), (Path, "rmdir")):
+            patch.setattr(owner, attribute, killing(getattr(owner, attribute)))
+        with contextlib.suppress(Kill):
+            libsvm.import_file(name, path)
+    return count >= step
+
+
+@pytest.mark.parametrize("old, new", [(SMALL, FULL), (FULL, SMALL), (SMALL, HOLES)])
+def test_killed_import_leaves_the_old_or_the_new_set_but_no_mixture(
+    old, new, write, home, monkeypatch
+):
+    path_old, path_new = write(old, "old"), write(new, "new")
+    libsvm.import_file("set", path_new)
+    expected_new = libsvm.raw("set")
+    libsvm.import_file("set", path_old)
+    expected_old = libsvm.raw("set")
+    seen = []
+    for step in range(1, 50):
+        libsvm.import_file("set", path_old)
+        if not _replace_killed_at(step, "set", path_new, monkeypatch):
+            break
+        assert libsvm.is_cached("set")
+        X, y = libsvm.raw("set")
+        is_new = len(y) == len(expected_new.y)
+        seen.append(is_new)
+        expected = expected_new if is_new else expected_old
+        assert type(X) is type(expected.X)
+        np.testing.assert_array_equal(dense(X), dense(expected.X))
+        np.testing.assert_array_equal(y, expected.y)
+        # libsvmdata deletes everything unless it counts two files.
+        assert len([file for file in home.iterdir() if file.name.startswith("set_")]) == 2
+        assert not (home / ".set.ready").exists()
+    # Before the commit the old set survives, after it the new one does.
+    assert len(seen) >= 5 and seen == sorted(seen) and not seen[0] and seen[-1]
+
+
+def test_failed_write_leaves_no_trace(write, home, monkeypatch):
+    libsvm.import_file("set", write(SMALL))
+    before = sorted(home.iterdir())
+
+    def full(*args, **kwargs):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OSError, match="no space left"):
+        libsvm.import_file("set", write(FULL))
+    assert sorted(home.iterdir()) == before
+    np.testing.assert_array_equal(dense(libsvm.raw("set").X), SMALL_X)
+
+
+def test_foreign_files_in_the_way_of_a_commit_are_an_error_not_an_endless_loop(write, home):
+    libsvm.import_file("set", write(SMALL))
+    (home / ".set.ready").mkdir()
+    (home / ".set.ready" / "foreign").write_bytes(b"")
+    assert libsvm.raw("set").X.shape == (4, 4) and not libsvm.is_cached("other")
+    with pytest.raises(OSError, match=r"\.set\.ready"):
+        libsvm.import_file("set", write(FULL))
+    assert libsvm.raw("set").X.shape == (4, 4)
+    assert (home / ".set.ready" / "foreign").exists() and len(list(home.iterdir())) == 3
+
+
+def test_leftovers_of_killed_processes_are_removed_after_a_day(write, home):
+    old, recent = home / ".writing-old", home / ".fetch-recent"
+    for directory in (old, recent):
+        directory.mkdir(parents=True)
+        (directory / "part").write_bytes(b"x")
+    os.utime(old, (0, 0))
+    libsvm.import_file("set", write(SMALL))
+    assert not old.exists() and recent.exists()
+
+
+def test_set_replaced_while_it_is_read_is_read_again(write, monkeypatch):
+    path_old, path_new = write(SMALL, "old"), write(b"3 9:9\n" * 3 + b"4 9:9\n", "new")
+    libsvm.import_file("set", path_old)
+    load_array = np.load
+    replaced = []
+
+    def slow(file, **kwargs):
+        # X of the old set has been read, its labels not yet.
+        if str(file).endswith("_y.npy") and not replaced:
+            replaced.append(libsvm.import_file("set", path_new))
+        return load_array(file, **kwargs)
+
+    monkeypatch.setattr(np, "load", slow)
+    X, y = libsvm.raw("set")
+    assert replaced and y.tolist() == [3, 3, 3, 4] and X.shape == (4, 9)
+
+
+def test_incomplete_pair_is_not_cached(write, home):
+    _, y_file = libsvm.import_file("set", write(SMALL)).files
+    y_file.unlink()
+    assert not libsvm.is_cached("set")
+    with pytest.raises(ValueError, match="'set' is unknown"):
+        libsvm.load("set")
+
+
+class Exploit:
+    def __reduce__(self):
+        return os._exit, (66,)
+
+
+DAMAGES = {
+    "pickle": "Object arrays",
+    "text": ".",
+    "cut": ".",
+    "shape": r"[Xy] must have [12] dimension\(s\), got shape \(3, 2",
+    "rows": "y must have [23] labels as X has rows, got [23]",
+    "nan": "[Xy] must be finite, got nan",
+    "complex": "[Xy] must be an array of real numbers, got dtype complex128",
+}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_cache_is_refused_and_nothing_is_unpickled(which, damage, write, home):
+    X_file, y_file = libsvm.import_file("set", write(FULL)).files
+    file = (X_file, y_file)[which]
+    shape = ((2, 3), (2,))[which]
+    if damage == "pickle":
+        np.save(file, np.full(shape, Exploit(), dtype=object), allow_pickle=True)
+    elif damage == "text":
+        file.write_bytes(b"not an array")
+    elif damage == "cut":
+        file.write_bytes(file.read_bytes()[:-5])
+    elif damage == "shape":
+        np.save(file, np.ones((3,) + shape))
+    elif damage == "rows":
+        np.save(file, np.ones((3,) + shape[1:]))
+    elif damage == "complex":
+        np.save(file, np.ones(shape, dtype=complex))
+    else:
+        np.save(file, np.full(shape, np.nan))
+    for function in (libsvm.load, libsvm.raw):
+        with pytest.raises(ValueError, match=r"set_[Xy]\.npy cannot be used: "
+                                             f"{DAMAGES[damage]}.*; allowed are"):
+            function("set")
+
+
+def test_sparse_cache_with_indices_out_of_range_is_refused(write, home):
+    X_file = libsvm.import_file("set", write(SMALL)).files[0]
+    with np.load(X_file) as archive:
+        arrays = dict(archive)
+    arrays["indices"] = arrays["indices"] + 1000
+    np.savez(X_file, **arrays)
+    with pytest.raises(ValueError, match="set_X.npz cannot be used"):
+        libsvm.raw("set")
+    X_file.write_bytes(b"PK\x03\x04 truncated")
+    with pytest.raises(ValueError, match="set_X.npz cannot be used"):
+        libsvm.raw("set")
+
+
+def test_cache_with_wide_indices_or_other_numbers_is_brought_into_form(home):
+    home.mkdir(parents=True)
+    X = sparse.csc_array(SMALL_X.astype(np.float32))
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    sparse.save_npz(home / "set_X.npz", X)
+    np.save(home / "set_y.npy", SMALL_Y.astype(np.int8))
+    loaded, y = libsvm.raw("set")
+    assert isinstance(loaded, sparse.csr_array) and loaded.dtype == y.dtype == np.float64
+    assert loaded.indices.dtype == loaded.indptr.dtype == np.int32
+    np.testing.assert_array_equal(loaded.toarray(), SMALL_X.astype(np.float32))
+
+
+# --- real files -----------------------------------------------------------------------------
+
+
+def test_real_a9a_with_its_test_part():
+    train, test = real_file("a9a.bz2"), real_file("a9a.t.bz2")
+    libsvm.import_file("a9a", train)
+    libsvm.import_file("a9a_test", test)
+    data = libsvm.load("a9a", scale="unit_rows")
+    assert data.X.shape == (32561, 123) and data.X.nnz == 451592
+    assert data.X_test.shape == (16281, 123)
+    assert (data.b == 1).sum() == 7841
+    np.testing.assert_allclose(np.sqrt((data.X * data.X).sum(axis=1)), 1)
+
+
+@pytest.mark.parametrize(
+    "name, shape, entries, task",
+    [("mushrooms", (8124, 112), 170604, "classification"),
+     ("australian", (690, 14), 9660, "classification"),
+     ("housing_scale", (506, 13), 6578, "regression")],
+)
+def test_real_small_files(name, shape, entries, task):
+    summary = libsvm.import_file(name, real_file(f"{name}.bz2"))
+    assert summary.shape == shape and summary.stored == entries and summary.task == task
+    data = libsvm.load(name, scale="maxabs")
+    assert data.X.shape == shape and data.task == task
+    assert sparse.issparse(data.X) == (name == "mushrooms")
+    assert abs(data.X).max() == 1.0

@@ -1,0 +1,121 @@
+import os
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from conftest import REPO
+
+from benchmark_dspdc import jit
+from benchmark_dspdc.jit import generic, njit
+
+
+class Metre(NamedTuple):
+    value: float
+
+
+class Foot(NamedTuple):
+    value: float
+
+
+@generic
+def in_metres(length, count):
+    """A length, count times."""
+
+
+@in_metres.register(Metre)
+def _(length, count):
+    return length.value * count
+
+
+@in_metres.register(Foot)
+def _(length, count):
+    return 0.3048 * length.value * count
+
+
+class Chain:
+    value = 20.1168
+
+
+@in_metres.register(Chain)
+def _(length, count):
+    return length.value * count
+
+
+@njit(cache=False)
+def twice(length):
+    return in_metres(length, 2)
+
+
+def test_generic_functions_choose_their_body_by_type_in_python_and_compiled():
+    assert in_metres(Metre(3.0), 2) == twice(Metre(3.0)) == 6.0
+    assert in_metres(Foot(10.0), 2) == twice(Foot(10.0)) == pytest.approx(6.096)
+    assert in_metres(Chain(), 2) == pytest.approx(40.2336)
+
+
+def test_a_type_without_a_body_is_named():
+    with pytest.raises(TypeError, match="in_metres is not defined for float; it is for Chain"):
+        in_metres(3.0, 2)
+
+
+def test_kernels_contain_no_reference_counting():
+    twice(Metre(1.0))
+    assert "NRT_incref" not in next(iter(twice.inspect_llvm().values()))
+
+
+SCRIPT = """
+import numpy as np
+from benchmark_dspdc import erm, solve
+result = solve(erm(np.eye(3), np.ones(3), "square", 0.0, 1.0), "sdca", tol=1e-12)
+print(result.x[0])
+"""
+
+
+def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_path):
+    copy = tmp_path / "benchmark_dspdc"
+    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    env = os.environ | {"BENCHMARK_DSPDC_CACHE": str(tmp_path / "cache"), "PYTHONPATH": "."}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    # min (1/3) sum (x_i - 1)^2/2 + x^2/2 has x = 1/4.
+    assert run() == pytest.approx(0.25)
+    losses = copy / "losses.py"
+    source = losses.read_text()
+    # Another target, in an overload that the cached kernel has inlined.
+    changed = source.replace("return (z - b + rho * y) / (1.0 + rho)",
+                             "return (z - 2.0 * b + rho * y) / (1.0 + rho)")
+    changed = changed.replace("return 0.5 * (z - b) * (z - b)",
+                              "return 0.5 * (z - 2.0 * b) * (z - 2.0 * b)")
+    changed = changed.replace("return 0.5 * beta * beta + b * beta",
+                              "return 0.5 * beta * beta + 2.0 * b * beta")
+    changed = changed.replace("return z - b\n", "return z - 2.0 * b\n")
+    assert changed != source
+    losses.write_text(changed)
+    assert run() == pytest.approx(0.5)
+    assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
+
+
+def test_old_cache_versions_are_forgotten(tmp_path, monkeypatch):
+    for k in range(9):
+        (tmp_path / f"numba-{k}").mkdir()
+        os.utime(tmp_path / f"numba-{k}", (k, k))
+    (tmp_path / "something else").mkdir()
+    jit._forget_old_versions(tmp_path)
+    left = sorted(d.name for d in tmp_path.iterdir())
+    assert left == ["numba-5", "numba-6", "numba-7", "numba-8", "something else"]
+
+
+def test_a_home_that_cannot_be_written_gets_a_cache_elsewhere(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(blocked))
+    directory = jit._cache_directory()
+    assert directory.is_dir()
+    assert blocked not in directory.parents

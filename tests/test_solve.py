@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+from conftest import OPERATORS, make_problem
+
+import benchmark_dspdc
+from benchmark_dspdc import erm, methods, solve
+from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.solver import check_options, option_names, schedule, warm_up
+
+
+def test_methods_lists_what_solve_takes():
+    assert set(methods()) == {"dspdc", "spdc", "sdca"}
+    assert all(line.endswith(".") and len(line) > 20 for line in methods().values())
+    for name in methods():
+        assert solve(make_problem(), method=name).status == "converged"
+
+
+def test_result_holds_the_certificate_of_its_point():
+    problem = make_problem()
+    result = solve(problem, tol=1e-7, m=5, q=4)
+    assert result.status == "converged"
+    certificate = problem.certify(result.x, result.y)
+    assert result.primal == certificate.primal == problem.primal(result.x)
+    assert result.dual == certificate.dual
+    assert result.gap == certificate.gap
+    assert result.relative_gap == result.gap / max(1.0, abs(result.primal)) <= 1e-7
+    assert result.info["m"] == 5
+    assert result.info["Lambda_kind"] == "exact"
+    last = result.history.iloc[-1]
+    assert (last["primal"], last["dual"], last["gap"]) == (result.primal, result.dual, result.gap)
+
+
+def test_history_has_one_row_a_check_and_never_goes_back():
+    history = solve(make_problem(), "sdca", tol=1e-9).history
+    assert list(history.columns) == [
+        "seconds", "passes", "coordinate_updates", "primal", "dual", "gap", "relative_gap",
+        "own_gap",
+    ]
+    assert history["passes"].iloc[0] == 0.0
+    assert (history["passes"].diff().dropna() > 0).all()
+    assert (history["seconds"].diff().dropna() >= 0).all()
+    assert (history["gap"] > -1e-15).all()
+    assert (history["own_gap"] >= history["gap"] - 1e-15).all()
+
+
+def test_checks_are_ten_percent_apart_in_the_long_run():
+    steps = [0]
+    while steps[-1] < 10_000:
+        steps.append(schedule(steps[-1]))
+    ratios = np.diff(steps) / np.array(steps[:-1]).clip(1)
+    assert steps[:12] == list(range(12))
+    assert ratios[40:].max() < 0.12
+
+
+def test_limits_end_a_run_with_their_name():
+    problem = make_problem(lambda2=1e-6, lambda1=0.0)
+    assert solve(problem, tol=0.0, max_passes=5).status == "max_passes"
+    result = solve(problem, tol=1e-300, max_seconds=0.2, m=1, q=1)
+    assert result.status == "max_seconds"
+    assert np.isfinite(result.gap)
+
+
+def test_a_gap_of_zero_is_not_waited_for():
+    assert solve(make_problem(), tol=0.0, max_seconds=30).status in ("stalled", "converged")
+
+
+def test_steps_that_are_too_long_end_as_diverged_with_the_best_point_kept():
+    problem = make_problem("dense", "square", lambda2=1e-4, lambda1=0.0)
+    result = solve(problem, m=30, q=12, Lambda=1e-6, max_seconds=20)
+    assert result.status == "diverged"
+    assert np.isfinite(result.gap)
+    assert result.gap <= result.history["gap"].iloc[0]
+
+
+def test_callback_sees_every_row_and_can_stop():
+    rows = []
+
+    def callback(row):
+        rows.append(row)
+        return len(rows) == 4
+
+    result = solve(make_problem(), tol=0.0, callback=callback)
+    assert result.status == "interrupted"
+    assert len(rows) == len(result.history) == 4
+    assert rows[-1]["gap"] == result.history["gap"].iloc[-1]
+
+
+def test_control_c_keeps_the_best_point():
+    def callback(row):
+        if row["passes"] > 3:
+            raise KeyboardInterrupt
+
+    result = solve(make_problem(), tol=0.0, callback=callback)
+    assert result.status == "interrupted"
+    assert result.gap < result.history["gap"].iloc[0]
+
+
+def test_progress_bar_shows_the_gap(capsys):
+    solve(make_problem(), progress=True)
+    shown = capsys.readouterr().out
+    assert "dspdc" in shown
+    assert "gap" in shown
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_equal_seeds_give_equal_curves_bit_for_bit(operator, method):
+    problem = make_problem(operator, "logistic")
+    columns = ["passes", "primal", "dual", "gap"]
+    one, two, other = (
+        solve(problem, method, seed=seed, tol=1e-9).history[columns] for seed in (3, 3, 4)
+    )
+    assert one.equals(two)
+    assert not one.equals(other)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (dict(method="dspcd"), "method must be one of 'dspdc'.*did you mean"),
+    (dict(tol=-1), "tol must be"),
+    (dict(tol="small"), "tol must be"),
+    (dict(max_seconds=0), "max_seconds must be"),
+    (dict(max_passes=-3), "max_passes must be"),
+    (dict(seed=-1), "seed must be an integer >= 0, got -1"),
+    (dict(seed=0.5), "seed must be"),
+])
+def test_bad_arguments_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        solve(make_problem(), **options)
+
+
+def test_something_else_than_a_problem_is_refused():
+    with pytest.raises(ValueError, match="problem must be a Problem, as erm returns"):
+        solve(np.eye(3))
+
+
+def test_option_names_include_those_passed_on():
+    assert option_names(METHODS["dspdc"]) == {
+        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale"
+    }
+    assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
+    assert option_names(METHODS["sdca"]) == {"m", "scaling", "order"}
+    with pytest.raises(ValueError, match="sdca has no option 'q'; it has m, order, scaling"):
+        check_options(METHODS["sdca"], dict(q=3))
+
+
+def compiled_signatures():
+    """How many signatures each compiled function of the package has."""
+    import gc
+
+    from numba.core.registry import CPUDispatcher
+
+    return {
+        id(f): len(f.signatures) for f in gc.get_objects()
+        if isinstance(f, CPUDispatcher) and f.py_func.__module__.startswith("benchmark_dspdc")
+    }
+
+
+@pytest.mark.parametrize(
+    "options", [dict(m=5, q=4), dict(m=20, q=1), dict(m=3, sampling="subset")]
+)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_nothing_is_compiled_after_the_warm_up(operator, options):
+    problem = make_problem(operator, "square", n=33)
+    warm_up(METHODS["dspdc"], problem, options)
+    before = compiled_signatures()
+    assert len(before) > 5
+    algorithm = METHODS["dspdc"](problem, seed=5, **options)
+    algorithm.advance(10)
+    assert (algorithm.x, algorithm.y) is not None
+    assert compiled_signatures() == before
+
+
+def test_nothing_is_compiled_after_the_warm_up_of_sdca():
+    for operator in OPERATORS:
+        for options in (dict(m=1), dict(m=4, order="permuted")):
+            problem = make_problem(operator, "square", n=33)
+            warm_up(METHODS["sdca"], problem, options)
+            before = compiled_signatures()
+            METHODS["sdca"](problem, seed=5, **options).advance(10)
+            assert compiled_signatures() == before
+
+
+def test_public_names_are_few_and_documented():
+    for name in benchmark_dspdc.__all__:
+        if name != "__version__":
+            assert getattr(benchmark_dspdc, name).__doc__, name
+
+
+def test_readme_example_of_the_docstring_runs():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 10))
+    b = np.sign(A @ np.ones(10) + rng.standard_normal(200))
+    assert solve(erm(A, b, loss="logistic", lambda2=0.1), tol=1e-8).status == "converged"
