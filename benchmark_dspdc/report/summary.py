@@ -43,6 +43,8 @@ def read_results(files):
                 f"{file} is not a result of this benchmark: it has no column "
                 f"{', '.join(missing)}"
             )
+        if frame.empty:
+            raise ValueError(f"{file} has no rows: no run of it ended well")
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 

@@ -1,0 +1,133 @@
+import os
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from benchopt.benchmark import Benchmark
+from conftest import REPO
+
+from benchmark_dspdc import plugins
+from benchmark_dspdc.plugins import RelativeGap
+
+CONFIG = {
+    "objective": ["ERM[loss=[smoothed_hinge,logistic],lambda1=0.001,lambda2=0.01]"],
+    "dataset": [
+        "Factorized[n=200,p=30,d=8]", "Sparse[n=200,p=300,row_nnz=10]",
+        "Bundled[name=breast_cancer]",
+    ],
+    "solver": ["DSPDC[m=0.1,q=0.5]", "SPDC[m=5]", "SDCA"],
+    "n-repetitions": 2, "max-runs": 200, "timeout": 60,
+}
+
+
+def benchopt(*arguments, **environment):
+    command = [sys.executable, "-m", "benchopt", *map(str, arguments)]
+    env = os.environ | {"BENCHOPT_RAISE_ON_ERROR": "1"} | environment
+    done = subprocess.run(command, cwd=REPO, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def run(tmp_path, config, name, *arguments):
+    file = tmp_path / "config.yml"
+    file.write_text(yaml.safe_dump(config))
+    output = tmp_path / f"{name}.parquet"
+    shown = benchopt(
+        "run", ".", "--config", file, "--output", output, "--no-plot", "--no-cache", *arguments
+    )
+    return pd.read_parquet(output), shown
+
+
+@pytest.fixture(scope="module")
+def sequential(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("sequential"), CONFIG, "sequential")[0]
+
+
+def test_every_run_is_certified_to_the_tolerance(sequential):
+    runs = sequential.groupby(["dataset_name", "objective_name", "solver_name", "idx_rep"])
+    assert len(runs) == 3 * 2 * 3 * 2
+    assert (runs["objective_relative_gap"].last() <= 1e-8).all()
+    for column in ("value", "dual", "gap", "relative_gap", "own_gap", "passes",
+                   "coordinate_updates", "nnz", "accuracy"):
+        assert np.isfinite(sequential[f"objective_{column}"]).all(), column
+    bundled = sequential["dataset_name"].str.startswith("Bundled")
+    assert sequential.loc[bundled, "objective_test_accuracy"].between(0, 1).all()
+    assert sequential.loc[~bundled, "objective_test_accuracy"].isna().all()
+    np.testing.assert_allclose(
+        sequential["objective_gap"], sequential["objective_value"] - sequential["objective_dual"]
+    )
+
+
+def test_repetitions_solve_one_problem_with_different_seeds(sequential):
+    keys = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
+    first = sequential.groupby(keys).nth(0)
+    per_problem = first.groupby(["dataset_name", "objective_name"])["objective_value"]
+    assert (per_problem.nunique() == 1).all()
+    curves = sequential.groupby(keys)["objective_gap"].apply(lambda gaps: tuple(gaps)).unstack()
+    assert (curves[0] != curves[1]).all()
+
+
+def test_two_workers_give_the_same_curves_bit_for_bit(sequential, tmp_path):
+    parallel = run(tmp_path, CONFIG, "parallel", "-j", "2")[0]
+    keys = ["dataset_name", "objective_name", "solver_name", "idx_rep", "stop_val"]
+    columns = [*keys, "objective_passes", "objective_gap", "objective_value", "objective_own_gap"]
+    one, two = (
+        frame.sort_values(keys)[columns].reset_index(drop=True) for frame in (sequential, parallel)
+    )
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+def test_incompatible_choices_are_skipped_with_a_reason(tmp_path):
+    config = CONFIG | {
+        "objective": ["ERM[loss=[smoothed_hinge,square]]"], "n-repetitions": 1,
+        "dataset": ["Bundled[name=diabetes]"], "solver": ["DSPDC[m=1,q=50]", "SDCA"],
+    }
+    frame, shown = run(tmp_path, config, "skipped")
+    assert "needs labels -1 and +1; this data set is regression" in shown
+    assert "q must be an integer from 1 to 10" in shown
+    assert set(frame["solver_name"]) == {"SDCA[m=1]"}
+    assert np.isfinite(frame["objective_test_r2"]).all()
+    assert frame["objective_test_r2"].iloc[-1] > 0.3
+
+
+def test_names_show_what_differs_from_the_defaults():
+    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == "DSPDC")
+    assert str(solver.get_instance(m=3, q=0.5)) == "DSPDC[m=3,q=0.5]"
+    changed = solver.get_instance(m=3, q=0.5, sampling="subset", Lambda="bound")
+    assert str(changed) == "DSPDC[m=3,q=0.5,sampling=subset,Lambda=bound]"
+
+
+def test_a_changed_package_is_another_entry_of_the_result_cache(monkeypatch):
+    solver = Benchmark(REPO).get_solvers()[0].get_instance()
+    before = joblib.hash(solver)
+    assert before == joblib.hash(solver)
+    monkeypatch.setattr(plugins, "SOURCE_HASH", "other sources")
+    assert joblib.hash(solver) != before
+
+
+def test_criterion_stops_at_the_target_or_at_the_limit_of_precision():
+    criterion = RelativeGap(tol=1e-8, patience=3)
+    rows = [{"objective_relative_gap": gap} for gap in (1.0, 1e-3)]
+    assert criterion.check_convergence(rows) == (False, 0.0)
+    assert criterion.check_convergence([*rows, {"objective_relative_gap": 1e-8}])[0]
+    flat = [{"objective_relative_gap": gap} for gap in (1.0, 1e-13, 2e-13, 2e-13, 2e-13)]
+    tight = RelativeGap(tol=0.0, patience=3)
+    assert not tight.check_convergence(flat[:-1])[0]
+    assert tight.check_convergence(flat)[0]
+
+
+def test_plug_ins_fit_on_a_screen():
+    for file in [*REPO.glob("solvers/*.py"), *REPO.glob("datasets/*.py")]:
+        assert len(file.read_text().splitlines()) < 50, file
+
+
+def test_quick_config_names_only_what_exists():
+    config = yaml.safe_load((REPO / "configs" / "quick.yml").read_text())
+    benchmark = Benchmark(REPO)
+    names = {s.name for s in benchmark.get_solvers()} | {d.name for d in benchmark.get_datasets()}
+    for entry in config["solver"] + config["dataset"]:
+        assert entry.split("[")[0] in names

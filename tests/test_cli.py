@@ -1,0 +1,115 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import REPO
+from rich.console import Console
+
+from benchmark_dspdc.cli import main
+from benchmark_dspdc.report.summary import print_summary, read_results, to_targets
+
+
+def results(**columns):
+    """A small frame like benchopt's: two methods, one that does not get far."""
+    rows = []
+    for solver, rate in (("Fast[m=1]", 10.0), ("Slow[m=1]", 1.5)):
+        for rep in range(2):
+            for k in range(12):
+                rows.append(dict(
+                    dataset_name="Data[n=3]", objective_name="ERM[loss=square]",
+                    solver_name=solver, idx_rep=rep, time=0.1 * k * (1 + rep),
+                    objective_relative_gap=rate ** -k, objective_passes=2.0 * k,
+                ))
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_time_to_a_target_is_that_of_the_first_point_below_it():
+    table = to_targets(results())
+    fast = table.loc[("Data[n=3]", "ERM[loss=square]", "Fast[m=1]", 0)]
+    assert fast["seconds to 1e-03"] == pytest.approx(0.3)
+    assert fast["passes to 1e-06"] == pytest.approx(12.0)
+    slow = table.loc[("Data[n=3]", "ERM[loss=square]", "Slow[m=1]", 1)]
+    assert np.isnan(slow["seconds to 1e-03"])
+    assert slow["final gap"] == pytest.approx(1.5 ** -11)
+
+
+def test_summary_shows_names_with_brackets_medians_and_what_was_not_reached(tmp_path):
+    file = tmp_path / "run.parquet"
+    results().to_parquet(file)
+    (tmp_path / "benchmark_run.html").write_text("")
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))
+    print_summary([file], console)
+    shown = console.export_text()
+    for expected in ("Data[n=3]", "ERM[loss=square]", "Fast[m=1]", "0.4500 *", "0.9000 *", "-",
+                     "1.2e-02", "median of 2 repetitions", "benchmark_run.html"):
+        assert expected in shown, expected
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda f: None, "no such file"),
+    (lambda f: f.write_bytes(b""), "not a readable parquet"),
+    (lambda f: f.write_bytes(b"PAR1 and then nothing"), "not a readable parquet"),
+    (lambda f: pd.DataFrame({"a": [1]}).to_parquet(f), "not a result of this benchmark.*time"),
+    (lambda f: results().iloc[:0].to_parquet(f), "has no rows"),
+])
+def test_files_that_are_not_results_are_refused(tmp_path, capsys, make, message):
+    file = tmp_path / "run.parquet"
+    make(file)
+    with pytest.raises(ValueError, match=message):
+        read_results([file])
+    assert main(["summary", str(file)]) == 2
+    assert "benchmark_dspdc: error:" in capsys.readouterr().err
+
+
+def test_summary_without_results_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["summary"]) == 2
+    assert "run `make run` first" in capsys.readouterr().err
+
+
+def test_import_libsvm_imports_and_complains(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
+    file = tmp_path / "small.txt"
+    file.write_text("1 1:0.5 3:2\n-1 2:1\n")
+    assert main(["import-libsvm", "small", str(file)]) == 0
+    assert "2 rows x 3 features" in capsys.readouterr().out
+    file.write_text("1 1:0.5 3:\n")
+    assert main(["import-libsvm", "broken", str(file)]) == 2
+    assert "error" in capsys.readouterr().err
+    assert main(["import-libsvm", "../escape", str(file)]) == 2
+
+
+def test_unknown_commands_end_with_code_2(capsys):
+    for arguments in (["nonsense"], [], ["speed", "--only", "no"], ["speed", "--data", "no"]):
+        try:
+            code = main(arguments)
+        except SystemExit as error:
+            code = error.code
+        assert code == 2
+    capsys.readouterr()
+
+
+def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
+    from benchmark_dspdc import speed
+
+    monkeypatch.setattr(speed, "FACTORIZED", [(200, 20, 4, 1, 10)])
+    monkeypatch.setattr(speed, "REPEATS", 1)
+    file = tmp_path / "speed.json"
+    assert main(["speed", "--only", "factorized", "--json", str(file)]) == 0
+    assert "dgemm" in capsys.readouterr().out
+    rows = json.loads(file.read_text())["rows"]
+    assert len(rows) == 2
+    assert all(0 < row["ratio"] < 2 for row in rows)
+
+
+def test_module_runs_from_the_command_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmark_dspdc", "--version"], cwd=REPO, capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stdout.strip().count(".") == 2
