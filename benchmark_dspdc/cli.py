@@ -39,6 +39,12 @@ def _parser():
     )
     summary.set_defaults(run=_summary)
 
+    figure = commands.add_parser("figure", help="draw the gaps of a result file over time or work")
+    figure.add_argument("results", nargs="*", type=Path, help="as for summary")
+    figure.add_argument("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
+    figure.add_argument("-x", choices=("seconds", "passes", "updates"), default="seconds")
+    figure.set_defaults(run=_figure)
+
     importer = commands.add_parser(
         "import-libsvm", help="put a LIBSVM file that you have into libsvmdata's cache"
     )
@@ -71,6 +77,14 @@ def _summary(options):
 
     files = options.results or [newest_result()]
     print_summary(files)
+
+
+def _figure(options):
+    from .report.figures import gap_curves
+    from .report.summary import newest_result, read_results
+
+    gap_curves(read_results(options.results or [newest_result()]), options.output, options.x)
+    print(f"written: {options.output}")
 
 
 def _import_libsvm(options):

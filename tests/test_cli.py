@@ -49,6 +49,15 @@ def test_summary_shows_names_with_brackets_medians_and_what_was_not_reached(tmp_
         assert expected in shown, expected
 
 
+@pytest.mark.parametrize("axis", ["seconds", "passes", "updates"])
+def test_figure_is_drawn_for_each_axis(tmp_path, axis):
+    file = tmp_path / "run.parquet"
+    results(objective_coordinate_updates=range(48)).to_parquet(file)
+    image = tmp_path / "gaps.png"
+    assert main(["figure", str(file), "-o", str(image), "-x", axis]) == 0
+    assert image.read_bytes()[:4] == b"\x89PNG"
+
+
 @pytest.mark.parametrize(("make", "message"), [
     (lambda f: None, "no such file"),
     (lambda f: f.write_bytes(b""), "not a readable parquet"),
