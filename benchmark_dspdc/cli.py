@@ -90,7 +90,9 @@ def _figure(options):
 def _import_libsvm(options):
     from .data import import_file
 
-    print(import_file(options.name, options.file, n_features=options.n_features))
+    print(import_file(
+        options.name, options.file, n_features=options.n_features, progress=sys.stderr.isatty()
+    ))
 
 
 def _speed(options):

@@ -122,3 +122,13 @@ def test_module_runs_from_the_command_line():
     )
     assert done.returncode == 0
     assert done.stdout.strip().count(".") == 2
+
+
+def test_import_shows_progress_when_asked(tmp_path, monkeypatch, capsys):
+    from benchmark_dspdc.data import import_file
+
+    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
+    file = tmp_path / "small.txt"
+    file.write_text("1 1:0.5 3:2\n-1 2:1\n")
+    import_file("small", file, progress=True)
+    assert "reading small.txt" in capsys.readouterr().out

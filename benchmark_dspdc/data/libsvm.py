@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import libsvmdata
 import numpy as np
+from rich.progress import wrap_file
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
@@ -268,7 +269,7 @@ def load(name, scale="none", test=True):
     return Labelled(X, rule.apply(y), X_test, y_test, task, str(rule))
 
 
-def import_file(name, path, n_features=None, max_bytes=64 * 2**30):
+def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=False):
     """Put a LIBSVM-format file that the user has into the cache.
 
     Parameters
@@ -285,6 +286,8 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30):
         listed, else the largest index in the file.
     max_bytes : int, default=2**36
         Largest accepted size of the text after decompression.
+    progress : bool, default=False
+        Show a progress bar over the file's bytes.
 
     Returns
     -------
@@ -327,7 +330,7 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30):
         source = "n_features"
     elif listed is not None:
         n_features, source = listed.n_features, "libsvmdata's table"
-    X, y = _parse(path, max_bytes)
+    X, y = _parse(path, max_bytes, progress)
     if n_features is None:
         n_features = X.shape[1]
         if n_features > MAX_INFERRED_FEATURES:
@@ -664,15 +667,22 @@ class _Lines:
             yield line
 
 
-def _parse(path, max_bytes):
+def _shown(file, path, progress):
+    """The same file, its position shown as a progress bar if wanted."""
+    if not progress:
+        return contextlib.nullcontext(file)
+    return wrap_file(file, os.path.getsize(path), description=f"reading {os.path.basename(path)}")
+
+
+def _parse(path, max_bytes, progress):
     """Read a LIBSVM-format file into a CSR matrix, as wide as its largest index, and labels."""
     if not os.path.exists(path):
         raise ValueError(f"{path}: there is no such file; allowed is a file in LIBSVM format.")
     if not os.path.isfile(path):
         raise ValueError(f"{path}: not a regular file; allowed is a file in LIBSVM format.")
-    with open(path, "rb") as file:
-        head = file.read(8)
-        file.seek(0)
+    with open(path, "rb") as raw, _shown(raw, path, progress) as file:
+        head = raw.read(8)
+        raw.seek(0)
         kind, opener = next(
             ((kind, opener) for magic, kind, opener in MAGIC if head.startswith(magic)),
             ("plain text", None),
