@@ -1,8 +1,10 @@
 """The table after a run: method x problem, time and passes to common gaps."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -89,10 +91,13 @@ def print_summary(files, console=None):
 
     for (dataset, objective), problem in medians.groupby(level=[0, 1], sort=False):
         title = escape(f"{dataset}\n{objective}")
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+        )
         table.add_column("method", overflow="fold")
         for target in TARGETS:
-            table.add_column(f"s to {target:.0e}", justify="right")
+            table.add_column(f"s to 1e{round(math.log10(target))}", justify="right")
             table.add_column("passes", justify="right")
         table.add_column("final gap", justify="right")
         best = {t: problem[f"seconds to {t:.0e}"].min() for t in TARGETS}
