@@ -20,6 +20,7 @@ Frobenius norm or a Collatz-Wielandt bound on |A|. Power iteration, which
 approaches a norm from below, is never used as a bound.
 """
 
+import functools
 from numbers import Real
 from typing import NamedTuple
 
@@ -190,29 +191,32 @@ def _chunks(n, width, entries=4_000_000):
 # Pairs of blocks: Gram matrices -------------------------------------------------
 
 class _Pairs(NamedTuple):
-    """The pairs of blocks, an estimate of the work to look at all, and their Gram matrices."""
+    """All pairs of blocks.
 
-    count: int
+    ``shape`` counts them, ``cost`` estimates the multiply-adds of looking at
+    all, and ``gram(k, l)`` gives the smaller Gram matrix of a pair.
+    """
+
+    shape: tuple
     cost: float
-    gram_of: object
+    gram: object
 
 
 def _pairs(operator, dual, primal):
+    find = _factor_pairs if operator.kind == "factorized" else _stored_pairs
+    return find(operator, dual, primal)
+
+
+def _stored_pairs(operator, dual, primal):
     rows, columns = dual.blocks, primal.blocks
-    count = len(rows) * len(columns)
     m, q = dual.largest, primal.largest
-    if operator.kind == "factorized":
-        return _factor_pairs(operator, rows, columns, m, q)
-    side = min(m, q)
+    count, side = len(rows) * len(columns), min(m, q)
+    # Cutting a block out, its Gram matrix, a Cholesky factorisation.
     if operator.kind == "csr":
-        product = operator.csr.nnz * max(1.0, operator.csr.nnz / operator.shape[0])
-        slicing = 2e5
+        per_row = operator.csr.nnz / operator.shape[0]
+        cost = operator.csr.nnz * max(1.0, per_row) + count * (side ** 3 / 3 + 2e5)
     else:
-        product = operator.A.size * side
-        slicing = m * q
-    cost = product + count * (side ** 3 / 3 + 2e4 + slicing)
-    if side > LARGEST_GRAM:
-        cost = np.inf
+        cost = operator.A.size * side + count * (side ** 3 / 3 + 2e4 + m * q)
 
     def gram_of(k, l):
         block = operator.row_block(rows[k])[:, columns[l]]
@@ -221,43 +225,35 @@ def _pairs(operator, dual, primal):
         K = block @ block.T
         return K.toarray() if scipy.sparse.issparse(K) else K
 
-    return _Pairs((len(rows), len(columns)), cost, gram_of)
+    return _Pairs((len(rows), len(columns)), cost if side <= LARGEST_GRAM else np.inf, gram_of)
 
 
-def _factor_pairs(operator, rows, columns, m, q):
-    U, Vt = operator.U, operator.Vt
-    d = U.shape[1]
+def _factor_pairs(operator, dual, primal):
+    rows, columns = dual.blocks, primal.blocks
+    m, q, d = dual.largest, primal.largest, operator.U.shape[1]
     side = min(m, q, d)
-    count = len(rows) * len(columns)
-    cost = (len(rows) * m + len(columns) * q) * d * d + count * (
-        side * side * d + d * d * side + side ** 3 / 3 + 2e4
+    cost = sum(operator.shape) * d * d + len(rows) * len(columns) * (
+        side * d * (side + d) + side ** 3 / 3 + 2e4
     )
-    if side == d:
-        roots = [_square_root(gram(Vt[J])) for J in columns] if np.isfinite(cost) else []
-        grams = {}
 
-        def gram_of(k, l):
-            if k not in grams:
-                grams.clear()
-                grams[k] = gram(U[rows[k]])
-            return roots[l] @ grams[k] @ roots[l]
-    elif side == m:
-        grams = {}
+    @functools.lru_cache(maxsize=1)
+    def left(k):
+        return gram(operator.U[rows[k]])
 
-        def gram_of(k, l):
-            if l not in grams:
-                grams[l] = gram(Vt[columns[l]])
-            block = U[rows[k]]
-            return block @ grams[l] @ block.T
-    else:
-        grams = {}
+    @functools.cache
+    def right(l):
+        H = gram(operator.Vt[columns[l]])
+        return _square_root(H) if side == d else H
 
-        def gram_of(k, l):
-            if k not in grams:
-                grams.clear()
-                grams[k] = gram(U[rows[k]])
-            block = Vt[columns[l]]
-            return block @ grams[k] @ block.T
+    # |U_I V^J|^2 is the largest eigenvalue of each of these.
+    def gram_of(k, l):
+        if side == d:
+            return right(l) @ left(k) @ right(l)
+        if side == m:
+            block = operator.U[rows[k]]
+            return block @ right(l) @ block.T
+        block = operator.Vt[columns[l]]
+        return block @ left(k) @ block.T
 
     return _Pairs((len(rows), len(columns)), cost, gram_of)
 
@@ -274,9 +270,9 @@ def _largest_eigenvalue(pairs):
     if c I - K has a Cholesky factorisation.
     """
     record = 0.0
-    for k in range(pairs.count[0]):
-        for l in range(pairs.count[1]):
-            K = pairs.gram_of(k, l)
+    for k in range(pairs.shape[0]):
+        for l in range(pairs.shape[1]):
+            K = pairs.gram(k, l)
             if np.trace(K) <= record:
                 continue
             if record > 0.0:

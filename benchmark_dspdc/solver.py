@@ -107,10 +107,14 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
             check_number(value, name, 0.0, strict=True)
     check_options(cls, options)
 
-    warm_up(cls, problem, options)
-    wall = time.perf_counter()
+    cls.validate(problem, **options)
+
+    compile_setup(cls, problem, options)
+    begun = time.perf_counter()
     algorithm = cls(problem, seed=seed, **options)
-    seconds = time.perf_counter() - wall
+    seconds = time.perf_counter() - begun
+    algorithm.advance(0)
+    wall = time.perf_counter()
 
     best, rows, status = None, [], None
     step, next_check, stalled = 0, 0, 0
@@ -164,13 +168,18 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     )
 
 
+def compile_setup(cls, problem, options):
+    """Compile what a method's set-up needs, by running it on a tiny problem of the same types."""
+    cls(problem.miniature(), **{k: v for k, v in options.items() if k not in ("m", "q")})
+
+
 def warm_up(cls, problem, options):
     """Compile all that a method needs on a problem, so that no curve contains it.
 
-    The set-up is run on a small problem of the same types; the iteration is
-    compiled for the real one, whose block sizes decide which products it keeps.
+    The iteration has to be compiled for the problem itself, whose block sizes
+    decide which products are kept; doing no iterations is enough for that.
     """
-    cls(problem.miniature(), **{k: v for k, v in options.items() if k not in ("m", "q")})
+    compile_setup(cls, problem, options)
     cls(problem, **options).advance(0)
 
 
