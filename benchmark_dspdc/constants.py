@@ -30,7 +30,7 @@ import scipy.sparse
 
 from .checks import check_number, choose
 from .jit import njit
-from .operators.factorized import gram, quadratic_forms
+from .operators.factorized import gram, quadratic_forms, square_root
 from .sampling import Partition
 from .threads import single_threaded
 
@@ -219,11 +219,7 @@ def _stored_pairs(operator, dual, primal):
         cost = operator.A.size * side + count * (side ** 3 / 3 + 2e4 + m * q)
 
     def gram_of(k, l):
-        block = operator.row_block(rows[k])[:, columns[l]]
-        if block.shape[0] > block.shape[1]:
-            block = block.T
-        K = block @ block.T
-        return K.toarray() if scipy.sparse.issparse(K) else K
+        return _smaller_gram(operator.row_block(rows[k])[:, columns[l]])
 
     return _Pairs((len(rows), len(columns)), cost if side <= LARGEST_GRAM else np.inf, gram_of)
 
@@ -243,7 +239,7 @@ def _factor_pairs(operator, dual, primal):
     @functools.cache
     def right(l):
         H = gram(operator.Vt[columns[l]])
-        return _square_root(H) if side == d else H
+        return square_root(H) if side == d else H
 
     # |U_I V^J|^2 is the largest eigenvalue of each of these.
     def gram_of(k, l):
@@ -256,11 +252,6 @@ def _factor_pairs(operator, dual, primal):
         return block @ left(k) @ block.T
 
     return _Pairs((len(rows), len(columns)), cost, gram_of)
-
-
-def _square_root(H):
-    values, vectors = scipy.linalg.eigh(H)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _largest_eigenvalue(pairs):
@@ -280,11 +271,11 @@ def _largest_eigenvalue(pairs):
                 shifted.flat[::len(K) + 1] += record
                 if scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0:
                     continue
-            record = max(record, _top_eigenvalue(K))
+            record = max(record, top_eigenvalue(K))
     return record
 
 
-def _top_eigenvalue(K):
+def top_eigenvalue(K):
     last = len(K) - 1
     return max(0.0, float(scipy.linalg.eigh(
         K, eigvals_only=True, subset_by_index=[last, last], check_finite=False
@@ -306,7 +297,14 @@ def norm2(operator):
     return min(frobenius, collatz, key=lambda c: c.value)
 
 
-def _collatz_wielandt(operator, steps=15):
+def _collatz_wielandt(operator):
+    """The bound below, for operators with stored entries."""
+    if operator.kind == "factorized":
+        return np.inf
+    return collatz_wielandt(operator.csr if operator.kind == "csr" else operator.A)
+
+
+def collatz_wielandt(matrix, steps=15):
     """An upper bound on |A|^2 from |A| taken entry by entry.
 
     For M = |A|'|A|, which has no negative entry, and any positive vector v the
@@ -314,13 +312,8 @@ def _collatz_wielandt(operator, steps=15):
     that eigenvalue. Starting from v = 1 a few steps make the bound tight;
     for non-negative data (text, counts) it then is |A|^2 itself.
     """
-    if operator.kind == "csr":
-        absolute = abs(operator.csr)
-    elif operator.kind == "dense":
-        absolute = np.abs(operator.A)
-    else:
-        return np.inf
-    v = np.ones(operator.shape[1])
+    absolute = abs(matrix)
+    v = np.ones(absolute.shape[1])
     best = np.inf
     for _ in range(steps):
         image = absolute.T @ (absolute @ v)
@@ -330,6 +323,51 @@ def _collatz_wielandt(operator, steps=15):
         # Keep v positive where a column is empty.
         v = np.maximum(image / image.max(), 1e-8 * v)
     return best
+
+
+# Batches of normalised rows ---------------------------------------------------------
+
+@single_threaded
+def normalised_norms2(operator, blocks):
+    """For each block of rows I, the s with |A_I' dy|^2 <= s sum_i |a_i|^2 dy_i^2.
+
+    That is the squared norm of the block with its rows normalised, at most the
+    number of rows; an upper bound of it where the Gram matrices are too large.
+    """
+    norms = np.sqrt(operator.row_norms2)
+    side = min(blocks.largest, operator.U.shape[1] if operator.kind == "factorized" else
+               operator.shape[1])
+    affordable = side <= LARGEST_GRAM and (
+        len(blocks.starts) * (2e4 + side ** 3) + operator.multiply_adds * side <= budget(operator)
+    )
+    out = np.ones(len(blocks.starts) - 1)
+    for k, rows in enumerate(blocks.blocks):
+        rows = rows[norms[rows] > 0.0]
+        if len(rows) > 1:
+            out[k] = min(len(rows), _normalised_norm2(operator, rows, norms[rows], affordable))
+    return out
+
+
+def _normalised_norm2(operator, rows, norms, affordable):
+    if operator.kind == "factorized":
+        if not affordable:
+            return np.inf
+        U, root = operator.U[rows] / norms[:, None], operator.right_root
+        return top_eigenvalue(_smaller_gram(U @ root))
+    block = operator.row_block(rows)
+    if scipy.sparse.issparse(block):
+        block = scipy.sparse.diags_array(1.0 / norms) @ block
+    else:
+        block = block / norms[:, None]
+    return top_eigenvalue(_smaller_gram(block)) if affordable else collatz_wielandt(block)
+
+
+def _smaller_gram(block):
+    """B B' or B'B, whichever is smaller."""
+    if block.shape[0] > block.shape[1]:
+        block = block.T
+    K = block @ block.T
+    return K.toarray() if scipy.sparse.issparse(K) else K
 
 
 # Subsets ----------------------------------------------------------------------------

@@ -6,7 +6,13 @@ import scipy.sparse
 from conftest import OPERATORS, make_factors
 
 from benchmark_dspdc import constants, erm
-from benchmark_dspdc.constants import coupling_constant, norm2, partition_constant, subset_bound
+from benchmark_dspdc.constants import (
+    coupling_constant,
+    norm2,
+    normalised_norms2,
+    partition_constant,
+    subset_bound,
+)
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.sampling import partition, subset
 
@@ -126,3 +132,28 @@ def test_bad_values_of_lambda_are_refused(value):
     problem = erm(np.eye(4), np.ones(4))
     with pytest.raises(ValueError, match="Lambda must be"):
         coupling_constant(problem, value, subset(4, 2), subset(4, 2))
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("m", [2, 6, 20])
+def test_normalised_norms_are_exact_or_bound_from_above(kind, m, monkeypatch):
+    A, _ = make(kind, 20, 13)
+    A[3] = 0.0
+    if kind == "factorized":
+        U, V = make_factors(20, 13, 4)
+        U[3] = 0.0
+        A = U @ V
+    stored = {"dense": A, "csr": scipy.sparse.csr_array(A)}.get(kind)
+    operator = as_operator((U, V) if kind == "factorized" else stored)
+    blocks = partition(20, m, np.random.default_rng(0))
+
+    def exact(I):
+        rows = A[I][np.linalg.norm(A[I], axis=1) > 0]
+        return np.linalg.norm(rows / np.linalg.norm(rows, axis=1, keepdims=True), 2) ** 2
+
+    expected = np.array([exact(I) for I in blocks.blocks])
+    np.testing.assert_allclose(normalised_norms2(operator, blocks), expected, rtol=1e-10)
+    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    bound = normalised_norms2(operator, blocks)
+    assert (bound >= expected * (1 - 1e-12)).all()
+    assert (bound <= np.diff(blocks.starts)).all()

@@ -14,11 +14,10 @@ methods for SVMs. ICML 2013 (mini-batches).
 """
 
 import numpy as np
-import scipy.sparse
 
 from .. import steps as formulas
 from ..checks import choose
-from ..constants import _top_eigenvalue
+from ..constants import normalised_norms2
 from ..jit import njit
 from ..losses import dual_prox
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
@@ -136,14 +135,13 @@ class SDCA(Algorithm):
         self._starts = blocks.starts
         # Single rows in their own order need no indirection.
         self._order = None if blocks.largest == 1 else blocks.order
-        scales = np.ones(n_blocks)
-        if blocks.largest > 1:
-            scales = batch_scales(operator, blocks, scaling)
+        if scaling == "tight" and blocks.largest > 1:
+            scales = normalised_norms2(operator, blocks)
+        else:
+            scales = np.diff(blocks.starts).astype(np.float64)
         per_row = np.empty(n)
         per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
         self._rho = formulas.sdca(n, operator.row_norms2, per_row, self.problem.lam)
-        if self._order is None:
-            self._rho = formulas.sdca(n, operator.row_norms2, 1.0, self.problem.lam)
         self._y = np.zeros(n)
         self._kept = operator.kept_dual(self._y)
         start(self._kept, self.problem.reg)
@@ -182,40 +180,3 @@ class SDCA(Algorithm):
         if self.problem.operator.kind == "factorized":
             return (n + p) / (n / self.info["r"] + p)
         return self.info["r"]
-
-
-def batch_scales(operator, blocks, scaling):
-    """For every batch I, a bound s with |A_I' dy|^2 <= s sum_i |a_i|^2 dy_i^2."""
-    sizes = np.diff(blocks.starts).astype(np.float64)
-    if scaling == "safe":
-        return sizes
-    p = operator.shape[1]
-    out = np.empty(len(sizes))
-    norms = np.sqrt(operator.row_norms2)
-    for k in range(len(sizes)):
-        rows = blocks.order[blocks.starts[k]:blocks.starts[k + 1]]
-        rows = rows[norms[rows] > 0.0]
-        if len(rows) == 0:
-            out[k] = 1.0
-            continue
-        out[k] = _normalised_norm2(operator, rows, norms[rows], p)
-    return np.minimum(out, sizes)
-
-
-def _normalised_norm2(operator, rows, norms, p):
-    if operator.kind == "factorized":
-        U = operator.U[rows] / norms[:, None]
-        if len(rows) <= U.shape[1]:
-            half = U @ operator.Vt.T
-            return _top_eigenvalue(half @ half.T)
-        G = U.T @ U
-        values, vectors = np.linalg.eigh(operator.Vt.T @ operator.Vt)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        return _top_eigenvalue(root @ G @ root)
-    block = operator.row_block(rows)
-    if scipy.sparse.issparse(block):
-        block = scipy.sparse.diags_array(1.0 / norms) @ block
-    else:
-        block = block / norms[:, None]
-    K = block @ block.T if len(rows) <= p else block.T @ block
-    return _top_eigenvalue(K.toarray() if scipy.sparse.issparse(K) else K)

@@ -3,6 +3,7 @@
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from ..checks import as_array
 from ..sampling import Partition
@@ -62,6 +63,11 @@ class FactorizedOperator(Operator):
     def column_norms2(self):
         return quadratic_forms(self.Vt, gram(self.U))
 
+    @cached_property
+    def right_root(self):
+        """A square root of V V', so that |U_I V| = |U_I right_root|."""
+        return square_root(gram(self.Vt))
+
     def row_block(self, indices):
         return self.U[indices] @ self.Vt.T
 
@@ -94,6 +100,13 @@ def gram(rows):
 def quadratic_forms(rows, Q):
     """The numbers m_i' Q m_i over the rows m_i."""
     return np.einsum("ij,ij->i", rows @ Q, rows)
+
+
+@single_threaded
+def square_root(H):
+    """The symmetric square root of a positive semi-definite matrix."""
+    values, vectors = scipy.linalg.eigh(H)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def aligned(shape):
