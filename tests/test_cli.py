@@ -111,8 +111,13 @@ def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
     assert main(["speed", "--only", "factorized", "--json", str(file)]) == 0
     assert "dgemm" in capsys.readouterr().out
     rows = json.loads(file.read_text())["rows"]
-    assert len(rows) == 2
-    assert all(0 < row["ratio"] < 2 for row in rows)
+    assert len(rows) == 3 + 2
+    for row in rows:
+        assert 0 < row["to_dgemm"] < 1
+        assert row["ns_per_iteration"] > 0
+    hinge = next(row for row in rows if "q=10 smoothed_hinge" in row["kernel"])
+    assert "to dgemm" in hinge["target"]
+    assert hinge["reached"] == (hinge["to_dgemm"] >= 0.3)
 
 
 def test_module_runs_from_the_command_line():
