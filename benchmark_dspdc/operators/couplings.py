@@ -111,6 +111,8 @@ def _(c, boost, order, lo, hi, y, dy):
 
 @turn.register(RowCoupling)
 def _(c, boost, order, lo, hi, x):
+    if hi - lo == x.shape[0]:
+        return                     # the next block is everything too, and overwrites it
     for k in range(lo, hi):
         j = index(order, k)
         c.xbar[j] = x[j]
