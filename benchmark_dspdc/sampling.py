@@ -38,10 +38,14 @@ class Partition(NamedTuple):
     def largest(self):
         return int(np.diff(self.starts).max())
 
+    def block(self, k):
+        """The indices of one block."""
+        return self.order[self.starts[k]:self.starts[k + 1]]
+
     @property
     def blocks(self):
         """The index arrays of all blocks."""
-        return np.split(self.order, self.starts[1:-1])
+        return [self.block(k) for k in range(len(self.starts) - 1)]
 
 
 class Subset(NamedTuple):

@@ -193,11 +193,8 @@ class DSPDC(Algorithm):
 
     @property
     def iterations_per_pass(self):
-        r, s = self.info["r"], self.info["s"]
-        n, p = self.problem.shape
-        if self.problem.operator.kind == "factorized":
-            return (n + p) / (n / r + p / s)
-        return max(r, s)
+        operator = self.problem.operator
+        return operator.multiply_adds / operator.coupling_cost(self.info["r"], self.info["s"])
 
 
 def _restored(values, order):

@@ -176,7 +176,5 @@ class SDCA(Algorithm):
 
     @property
     def iterations_per_pass(self):
-        n, p = self.problem.shape
-        if self.problem.operator.kind == "factorized":
-            return (n + p) / (n / self.info["r"] + p)
-        return self.info["r"]
+        operator = self.problem.operator
+        return operator.multiply_adds / operator.kept_dual_cost(self.info["r"])

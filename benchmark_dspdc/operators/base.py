@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+import scipy.sparse
 
 from ..sampling import Partition
 from .couplings import ColumnCoupling, RowCoupling
 from .dual import KeptDual
+from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, smaller_gram, top_eigenvalue
 from .rows import multiply, multiply_transposed
 
 
@@ -47,9 +49,31 @@ class Operator(ABC):
     def column_norms2(self):
         """|A^j|^2 for every column."""
 
+    # For constants. `transposed` exchanges the roles of rows and columns, and
+    # `budget` is the number of multiply-adds that an answer may take.
+
     @abstractmethod
-    def row_block(self, indices):
-        """The rows `indices` as an ndarray, or a CSR array; for constants."""
+    def pairs(self, dual, primal):
+        """`Pairs` of the blocks of two partitions."""
+
+    @abstractmethod
+    def block_sums(self, blocks, transposed, budget):
+        """S[i, J] = sum over j in J of a_ij^2 for each row and block, or None if too costly.
+
+        May be given as the maximum over J, one column, where it would be too large.
+        """
+
+    @abstractmethod
+    def largest_head(self, size, transposed, budget):
+        """max over rows of the sum of the `size` largest a_ij^2, or an upper bound of it."""
+
+    @abstractmethod
+    def scaled_norm2(self, rows, scale, exact):
+        """|diag(scale) A_I|^2, or an upper bound of it."""
+
+    @abstractmethod
+    def norm2_bound(self):
+        """A cheap upper bound on |A|^2, infinite if there is none."""
 
     @abstractmethod
     def miniature(self):
@@ -75,6 +99,14 @@ class Operator(ABC):
             partition, the order is None: x, or y and b, are then in the order
             of the partition that was given, and a block is contiguous.
         """
+
+    @abstractmethod
+    def coupling_cost(self, r, s):
+        """Multiply-adds of an average iteration with a `coupling`, r = n/m and s = p/q."""
+
+    @abstractmethod
+    def kept_dual_cost(self, r):
+        """Multiply-adds of an average batch with `kept_dual`."""
 
     @abstractmethod
     def kept_dual(self, y):
@@ -104,6 +136,41 @@ class StoredOperator(Operator):
         multiply_transposed(self.rows, np.ascontiguousarray(y, dtype=np.float64), out)
         return out
 
+    @property
+    @abstractmethod
+    def entries(self):
+        """A as an ndarray or CSR array."""
+
+    @abstractmethod
+    def row_block(self, indices):
+        """The rows `indices` as an ndarray or CSR array."""
+
+    def pairs(self, dual, primal):
+        side = min(dual.largest, primal.largest)
+        count = (len(dual.starts) - 1) * (len(primal.starts) - 1)
+        cost = self._pair_cost(dual.largest, primal.largest, count) + count * side ** 3 / 3
+
+        def gram_of(k, l):
+            return smaller_gram(self.row_block(dual.block(k))[:, primal.block(l)])
+
+        shape = (len(dual.starts) - 1, len(primal.starts) - 1)
+        return Pairs(shape, cost if side <= LARGEST_GRAM else np.inf, gram_of)
+
+    @abstractmethod
+    def _pair_cost(self, m, q, count):
+        """Multiply-adds, or their time's worth, of cutting out all blocks and their products."""
+
+    def scaled_norm2(self, rows, scale, exact):
+        block = self.row_block(rows)
+        if scipy.sparse.issparse(block):
+            block = scipy.sparse.diags_array(scale) @ block
+        else:
+            block = block * scale[:, None]
+        return top_eigenvalue(smaller_gram(block)) if exact else collatz_wielandt(block)
+
+    def norm2_bound(self):
+        return collatz_wielandt(self.entries)
+
     def coupling(self, keep, dual, primal):
         n, p = self.shape
         if keep == "rows":
@@ -117,6 +184,12 @@ class StoredOperator(Operator):
         if isinstance(sampler, Partition) and len(sampler.starts) == 2:
             return rows, Partition(sampler.starts, None)
         return rows, sampler
+
+    def coupling_cost(self, r, s):
+        return self.multiply_adds / max(r, s)
+
+    def kept_dual_cost(self, r):
+        return self.multiply_adds / r
 
     def kept_dual(self, y):
         return KeptDual(self.rows, -self.rmatvec(y) / self.shape[0], float(self.shape[0]))

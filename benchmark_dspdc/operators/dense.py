@@ -6,6 +6,7 @@ import numpy as np
 
 from ..checks import as_array
 from .base import StoredOperator
+from .gram import chunks, largest_head_of_rows
 from .rows import DenseRows
 
 
@@ -38,8 +39,30 @@ class DenseOperator(StoredOperator):
     def column_norms2(self):
         return np.einsum("ij,ij->j", self.A, self.A)
 
+    @property
+    def entries(self):
+        return self.A
+
     def row_block(self, indices):
         return self.A[indices]
+
+    def _pair_cost(self, m, q, count):
+        return self.A.size * min(m, q) + count * (2e4 + m * q)
+
+    def block_sums(self, blocks, transposed, budget):
+        A = self.A.T if transposed else self.A
+        out = np.empty((len(A), len(blocks.starts) - 1))
+        for rows in chunks(*A.shape):
+            squares = A[rows][:, blocks.order] ** 2
+            out[rows] = np.add.reduceat(squares, blocks.starts[:-1], axis=1)
+        return out
+
+    def largest_head(self, size, transposed, budget):
+        A = self.A.T if transposed else self.A
+        norms2 = self.column_norms2 if transposed else self.row_norms2
+        if size >= A.shape[1]:
+            return float(norms2.max())
+        return largest_head_of_rows(norms2, A.shape[1], size, lambda rows: A[rows])
 
     def miniature(self):
         return DenseOperator(np.eye(4))

@@ -1,16 +1,25 @@
 """A = UV, never formed."""
 
+import functools
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 
 from ..checks import as_array
 from ..sampling import Partition
-from ..threads import single_threaded
 from .base import Operator
 from .couplings import FactorCoupling
 from .dual import FactorKeptDual
+from .gram import (
+    Pairs,
+    chunks,
+    gram,
+    largest_head_of_rows,
+    quadratic_forms,
+    smaller_gram,
+    square_root,
+    top_eigenvalue,
+)
 from .rows import DenseRows, multiply, multiply_transposed
 
 
@@ -68,8 +77,69 @@ class FactorizedOperator(Operator):
         """A square root of V V', so that |U_I V| = |U_I right_root|."""
         return square_root(gram(self.Vt))
 
-    def row_block(self, indices):
-        return self.U[indices] @ self.Vt.T
+    def _sides(self, transposed):
+        """U and V' as (left, right), or the other way round."""
+        return (self.Vt, self.U) if transposed else (self.U, self.Vt)
+
+    def pairs(self, dual, primal):
+        shape = (len(dual.starts) - 1, len(primal.starts) - 1)
+        m, q, d = dual.largest, primal.largest, self.U.shape[1]
+        side = min(m, q, d)
+        cost = sum(self.shape) * d * d + shape[0] * shape[1] * (
+            side * d * (side + d) + side ** 3 / 3 + 2e4
+        )
+
+        @functools.lru_cache(maxsize=1)
+        def left(k):
+            return gram(self.U[dual.block(k)])
+
+        @functools.cache
+        def right(l):
+            H = gram(self.Vt[primal.block(l)])
+            return square_root(H) if side == d else H
+
+        def gram_of(k, l):
+            if side == d:
+                return right(l) @ left(k) @ right(l)
+            if side == m:
+                block = self.U[dual.block(k)]
+                return block @ right(l) @ block.T
+            block = self.Vt[primal.block(l)]
+            return block @ left(k) @ block.T
+
+        return Pairs(shape, cost, gram_of)
+
+    def block_sums(self, blocks, transposed, budget):
+        left, right = self._sides(transposed)
+        n, width = left.shape
+        n_blocks = len(blocks.starts) - 1
+        if n * width * min(n_blocks * width, len(right)) > budget or n * n_blocks > 2e8:
+            return None
+        out = np.empty((n, n_blocks))
+        if n_blocks * width < len(right):
+            for k, block in enumerate(blocks.blocks):
+                out[:, k] = quadratic_forms(left, gram(right[block]))
+        else:
+            arranged = right[blocks.order].T
+            for rows in chunks(n, len(right)):
+                squares = (left[rows] @ arranged) ** 2
+                out[rows] = np.add.reduceat(squares, blocks.starts[:-1], axis=1)
+        return out
+
+    def largest_head(self, size, transposed, budget):
+        left, right = self._sides(transposed)
+        norms2 = self.column_norms2 if transposed else self.row_norms2
+        if size >= len(right) or left.size * len(right) > budget:
+            return float(norms2.max())
+        return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
+
+    def scaled_norm2(self, rows, scale, exact):
+        if not exact:
+            return np.inf
+        return top_eigenvalue(smaller_gram((self.U[rows] * scale[:, None]) @ self.right_root))
+
+    def norm2_bound(self):
+        return np.inf
 
     def miniature(self):
         return FactorizedOperator(np.eye(4), np.eye(4))
@@ -80,6 +150,14 @@ class FactorizedOperator(Operator):
         kept = aligned((6, _whole_lines(U.shape[1])))[:, :U.shape[1]]
         return FactorCoupling(self.d, DenseRows(U), DenseRows(Vt), *kept), dual, primal
 
+    def coupling_cost(self, r, s):
+        n, p = self.shape
+        return 2 * self.d * (n / r + p / s)
+
+    def kept_dual_cost(self, r):
+        n, p = self.shape
+        return 2 * self.d * (n / r + p)
+
     def kept_dual(self, y):
         u = np.empty(self.U.shape[1])
         multiply_transposed(DenseRows(self.U), y, u)
@@ -88,25 +166,6 @@ class FactorizedOperator(Operator):
             self.d, DenseRows(self.U), DenseRows(self.Vt), -self.rmatvec(y) / n, np.zeros(p),
             np.zeros_like(u), np.zeros_like(u), float(n),
         )
-
-
-@single_threaded
-def gram(rows):
-    """M'M of a matrix stored by rows."""
-    return rows.T @ rows
-
-
-@single_threaded
-def quadratic_forms(rows, Q):
-    """The numbers m_i' Q m_i over the rows m_i."""
-    return np.einsum("ij,ij->i", rows @ Q, rows)
-
-
-@single_threaded
-def square_root(H):
-    """The symmetric square root of a positive semi-definite matrix."""
-    values, vectors = scipy.linalg.eigh(H)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def aligned(shape):

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from ..checks import as_csr
+from ..jit import njit
 from ..sampling import Partition
 from .base import StoredOperator
 from .rows import SparseRows
@@ -47,8 +48,34 @@ class SparseOperator(StoredOperator):
     def column_norms2(self):
         return np.asarray(self._squares.sum(axis=0)).ravel()
 
+    @property
+    def entries(self):
+        return self.csr
+
     def row_block(self, indices):
         return self.csr[indices]
+
+    def _pair_cost(self, m, q, count):
+        per_row = self.csr.nnz / self.shape[0]
+        return self.csr.nnz * max(1.0, per_row) + count * 2e5
+
+    def block_sums(self, blocks, transposed, budget):
+        squares = self._squares.T if transposed else self._squares
+        n, p = squares.shape
+        n_blocks = len(blocks.starts) - 1
+        label = np.empty(p, dtype=np.int64)
+        label[blocks.order] = np.repeat(np.arange(n_blocks), np.diff(blocks.starts))
+        indicator = scipy.sparse.csr_array(
+            (np.ones(p), label, np.arange(p + 1)), shape=(p, n_blocks)
+        )
+        sums = squares @ indicator
+        if n * n_blocks <= 1e7:
+            return sums.toarray()
+        return sums.max(axis=1).toarray().reshape(-1, 1)
+
+    def largest_head(self, size, transposed, budget):
+        rows = self.columns if transposed else self.rows
+        return _largest_head(rows.data, rows.indptr, size)
 
     def _by_blocks(self, rows, sampler):
         if not isinstance(sampler, Partition):
@@ -61,6 +88,18 @@ class SparseOperator(StoredOperator):
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))
+
+
+@njit(allocates=True)
+def _largest_head(data, indptr, size):
+    best = 0.0
+    for i in range(indptr.shape[0] - 1):
+        squares = data[indptr[i]:indptr[i + 1]] ** 2
+        if squares.sum() > best:
+            if squares.shape[0] > size:
+                squares = np.sort(squares)[squares.shape[0] - size:]
+            best = max(best, squares.sum())
+    return best
 
 
 def _storage(csr):

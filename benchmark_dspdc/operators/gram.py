@@ -1,0 +1,144 @@
+"""Linear algebra behind the constants: Gram matrices, norms and bounds on them.
+
+A squared norm is the largest eigenvalue of the smaller Gram matrix. What is
+called a bound here is one: eigenvalues come from LAPACK, comparisons from
+Cholesky factorisations, and for matrices too large for either there is
+`collatz_wielandt`. Power iteration approaches a norm from below and is not used.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from ..threads import single_threaded
+
+#: Largest side of a Gram matrix that is ever formed.
+LARGEST_GRAM = 2500
+
+
+class Pairs(NamedTuple):
+    """All pairs of blocks of two partitions.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of blocks of rows and of columns.
+    cost : float
+        About the multiply-adds of looking at all of them.
+    gram : callable
+        ``gram(k, l)`` is a matrix whose largest eigenvalue is |A_I^J|^2.
+    """
+
+    shape: tuple
+    cost: float
+    gram: Callable
+
+
+@single_threaded
+def gram(rows):
+    """M'M of a matrix stored by rows."""
+    return rows.T @ rows
+
+
+@single_threaded
+def quadratic_forms(rows, Q):
+    """The numbers m_i' Q m_i over the rows m_i."""
+    return np.einsum("ij,ij->i", rows @ Q, rows)
+
+
+@single_threaded
+def square_root(H):
+    """The symmetric square root of a positive semi-definite matrix."""
+    values, vectors = scipy.linalg.eigh(H)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def smaller_gram(block):
+    """B B' or B'B as an ndarray, whichever is smaller."""
+    if block.shape[0] > block.shape[1]:
+        block = block.T
+    K = block @ block.T
+    return K.toarray() if scipy.sparse.issparse(K) else K
+
+
+def top_eigenvalue(K):
+    """The largest eigenvalue of a positive semi-definite matrix."""
+    last = len(K) - 1
+    return max(0.0, float(scipy.linalg.eigh(
+        K, eigvals_only=True, subset_by_index=[last, last], check_finite=False
+    )[0]))
+
+
+def largest_norm2(pairs):
+    """The largest |A_I^J|^2 over all pairs.
+
+    Most pairs need no eigenvalue: K is below the record c if its trace is, or
+    if c I - K has a Cholesky factorisation.
+    """
+    record = 0.0
+    for k in range(pairs.shape[0]):
+        for l in range(pairs.shape[1]):
+            K = pairs.gram(k, l)
+            if np.trace(K) <= record:
+                continue
+            if record > 0.0:
+                shifted = -K
+                shifted.flat[::len(K) + 1] += record
+                if scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0:
+                    continue
+            record = max(record, top_eigenvalue(K))
+    return record
+
+
+def collatz_wielandt(matrix, steps=15):
+    """An upper bound on |A|^2 from |A| taken entry by entry.
+
+    For M = |A|'|A|, which has no negative entry, and any positive vector v the
+    largest eigenvalue is at most max_j (Mv)_j / v_j, and |A|_2^2 is at most
+    that eigenvalue. Starting from v = 1 a few steps make the bound tight;
+    for non-negative data (text, counts) it then is |A|^2 itself.
+    """
+    absolute = abs(matrix)
+    v = np.ones(absolute.shape[1])
+    best = np.inf
+    for _ in range(steps):
+        image = absolute.T @ (absolute @ v)
+        best = min(best, float(np.max(image / v)))
+        if best == 0.0:
+            break
+        # Keep v positive where a column is empty.
+        v = np.maximum(image / image.max(), 1e-8 * v)
+    return best
+
+
+def chunks(n, width, entries=4_000_000):
+    """Slices of rows that keep a temporary of that width small."""
+    step = max(1, entries // max(width, 1))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def largest_head_of_rows(norms2, width, size, block):
+    """max over rows of the sum of the `size` largest squares.
+
+    Parameters
+    ----------
+    norms2 : ndarray
+        |row|^2; rows that could not win are not looked at.
+    width : int
+        Length of a row.
+    size : int
+    block : callable
+        ``block(indices)`` gives those rows as an array.
+    """
+    best = 0.0
+    for part in chunks(len(norms2), width):
+        rows = np.arange(part.start, part.stop)[norms2[part] > best]
+        if len(rows):
+            squares = block(rows) ** 2
+            heads = np.partition(squares, width - size, axis=1)[:, width - size:].sum(axis=1)
+            best = max(best, float(heads.max()))
+    return best
