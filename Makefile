@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= configs/quick.yml
 
+# benchopt starts pytest by its name, which must be this environment's.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
 .PHONY: run test lint venv speed nightly clean
 
 run: $(VENV)/.ready
