@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numba
+import numpy as np
 from numba.core import config
 from numba.extending import overload
 
@@ -176,3 +177,20 @@ def generic(declaration):
     )(choose)
     call.register = register
     return call
+
+
+@njit(inline=True)
+def at(order, k):
+    """The k-th index of an order that may be the identity (None)."""
+    if order is None:
+        return k
+    return order[k]
+
+
+@njit(inline=True)
+def index(order, k):
+    """`at`, unsigned: numba then needs no test for a negative index, and loops vectorise.
+
+    For subscripts only; numba turns arithmetic of signed with unsigned into floats.
+    """
+    return np.uint64(at(order, k))

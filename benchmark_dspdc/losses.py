@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import generic, njit
+from .jit import generic, index, njit
 
 
 class Square(NamedTuple):
@@ -218,7 +218,8 @@ def _logistic_dual(t, s0, rho):
             break
         u = new
         sigma = sigmoid(-u)
-    return min(max(s0 + (u - t) / rho if rho > 1.0 else sigma, 0.0), 1.0)
+    s = sigma if rho * sigma * (1.0 - sigma) < 1.0 else s0 + (u - t) / rho
+    return min(max(s, 0.0), 1.0)
 
 
 @dual_prox.register(Logistic)
@@ -226,7 +227,20 @@ def _(loss, z, b, y, rho):
     return -b * _logistic_dual(b * z, -b * y, rho)
 
 
-# Sums over all coordinates ---------------------------------------------------
+# Steps and sums over several coordinates ---------------------------------------------------
+
+@njit(inline=True)
+def dual_step(loss, order, lo, hi, b, y, rho, buffer):
+    """`dual_prox` of the coordinates ``order[lo:hi]``.
+
+    On entry the buffer holds the products z_i, on return the changes of y_i.
+    """
+    for k in range(lo, hi):
+        i = index(order, k)
+        new = dual_prox(loss, buffer[k - lo], b[i], y[i], rho)
+        buffer[k - lo] = new - y[i]
+        y[i] = new
+
 
 @njit
 def loss_sum(loss, z, b):

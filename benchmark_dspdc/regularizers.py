@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import generic, njit
+from .jit import generic, index, njit
 
 
 class ElasticNet(NamedTuple):
@@ -36,6 +36,15 @@ def reg_conjugate(reg, w):
 @generic
 def reg_prox(reg, c, tau):
     """argmin over a of  g_j(a) + (a - c)^2 / (2 tau), one coordinate."""
+
+
+@generic
+def primal_step(reg, order, lo, hi, x, tau, tau_over_n, buffer):
+    """`reg_prox` of the coordinates ``order[lo:hi]`` at x_j - (tau/n) <A^j, ybar>.
+
+    On entry the buffer holds the products, on return the changes of x_j.
+    Returns the number of eigendecompositions done.
+    """
 
 
 @generic
@@ -81,6 +90,16 @@ def _(reg, w):
 @reg_prox.register(ElasticNet)
 def _(reg, c, tau):
     return soft(c, tau * reg.lambda1) * (1.0 / (1.0 + tau * reg.lambda2))
+
+
+@primal_step.register(ElasticNet)
+def _(reg, order, lo, hi, x, tau, tau_over_n, buffer):
+    for k in range(lo, hi):
+        j = index(order, k)
+        new = reg_prox(reg, x[j] - tau_over_n * buffer[k - lo], tau)
+        buffer[k - lo] = new - x[j]
+        x[j] = new
+    return 0
 
 
 @reg_conjugate_gradient.register(ElasticNet)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from benchmark_dspdc.losses import (
@@ -64,8 +64,9 @@ def test_dual_prox_satisfies_its_optimality_condition(name, z, b, s, rho):
         assert slope(beta + width) <= noise
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(t=st.floats(0.0, 600.0), s=fraction, rho=st.floats(-12, 3).map(lambda e: 10.0 ** e))
+@example(t=130.0, s=0.28893568316021906, rho=10.0 ** 2.421875)
 def test_logistic_dual_prox_keeps_relative_accuracy_of_tiny_probabilities(t, s, rho):
     # Here s solves log((1-s)/s) = t + rho (s - s0), and is as small as e^-600.
     beta = dual_prox(LOSSES["logistic"], t, 1.0, -s, rho)

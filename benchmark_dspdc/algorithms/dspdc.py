@@ -17,7 +17,7 @@ from .. import steps as formulas
 from ..checks import choose
 from ..constants import coupling_constant
 from ..jit import njit
-from ..losses import dual_prox
+from ..losses import dual_step
 from ..operators.couplings import (
     announce,
     close,
@@ -28,8 +28,7 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
-from ..operators.rows import index
-from ..regularizers import reg_prox
+from ..regularizers import primal_step
 from ..sampling import block_size, draw, generator, partition, subset
 from .base import Algorithm
 
@@ -66,11 +65,7 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
         for k in range(lo, hi, TILE):
             end = min(k + TILE, hi)
             row_products(coupling, c.momentum, dual.order, k, end, buffer)
-            for e in range(end - k):
-                i = index(dual.order, k + e)
-                new = dual_prox(loss, buffer[e], b[i], y[i], c.rho)
-                buffer[e] = new - y[i]
-                y[i] = new
+            dual_step(loss, dual.order, k, end, b, y, c.rho, buffer)
             push_dual(coupling, c.boost, dual.order, k, end, y, buffer)
 
         turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
@@ -79,11 +74,7 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
         for k in range(first, last, TILE):
             end = min(k + TILE, last)
             column_products(coupling, c.boost, primal.order, k, end, buffer)
-            for e in range(end - k):
-                j = index(primal.order, k + e)
-                new = reg_prox(reg, x[j] - c.tau_over_n * buffer[e], c.tau)
-                buffer[e] = new - x[j]
-                x[j] = new
+            primal_step(reg, primal.order, k, end, x, c.tau, c.tau_over_n, buffer)
             push_primal(coupling, c.momentum, primal.order, k, end, x, buffer)
 
         close(coupling, c.momentum, dual.order, lo, hi, y)

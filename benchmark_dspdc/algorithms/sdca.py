@@ -18,10 +18,9 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import choose
 from ..constants import normalised_norms2
-from ..jit import njit
+from ..jit import index, njit
 from ..losses import dual_prox
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
-from ..operators.rows import index
 from ..sampling import below, block_size, generator, partition, shuffle_head
 from ..simd import prefetch
 from .base import Algorithm

@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import generic, njit
-from .rows import DenseRows, absorb, index, rows_axpy, rows_dot, rows_prefetch, rows_size
+from ..jit import generic, index, njit
+from .rows import DenseRows, absorb, rows_axpy, rows_dot, rows_prefetch, rows_size
 
 
 class RowCoupling(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import generic, njit
+from ..jit import at, generic, njit
 from ..regularizers import reg_modulus, reg_threshold, reg_thresholds
 from ..simd import add, fma, load, mul, prefetch, splat, store, total, totals
 
@@ -77,23 +77,6 @@ def rows_announce(rows, order, k):
 @generic
 def rows_prefetch(rows, order, lo, hi):
     """Ask for the first of the rows; random access to them waits for memory otherwise."""
-
-
-@njit(inline=True)
-def at(order, k):
-    """The k-th index of an order that may be the identity (None)."""
-    if order is None:
-        return k
-    return order[k]
-
-
-@njit(inline=True)
-def index(order, k):
-    """`at`, unsigned: numba then needs no test for a negative index, and loops vectorise.
-
-    For subscripts only; numba turns arithmetic of signed with unsigned into floats.
-    """
-    return np.uint64(at(order, k))
 
 
 # Dense -----------------------------------------------------------------------
