@@ -1,11 +1,18 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse
 
 from benchmark_dspdc import erm
+
+# The same examples on every run, so that a commit is not judged by luck;
+# HYPOTHESIS_PROFILE=random looks for new ones.
+hypothesis.settings.register_profile("stable", derandomize=True)
+hypothesis.settings.register_profile("random", derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stable"))
 
 REPO = Path(__file__).resolve().parent.parent
 
