@@ -263,3 +263,63 @@ def test_labels_are_used_in_the_order_of_the_rows():
     b = make_labels(U @ V, "square")
     results = [solve(erm(A, b, "square"), tol=1e-10, m=7, q=2).x for A in (U @ V, (U, V))]
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(("m", "q"), [(140, 70), (70, 140)])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_blocks_larger_than_a_tile_are_updated_whole(operator, m, q):
+    n, p = 150, 145
+    problem = make_problem(operator, n=n, p=p, d=D)
+    U, V = make_factors(n, p, D)
+    algorithm = make_dspdc(DSPDC, problem, 3, m, q, "subset", Lambda=400.0)
+    blocks = drawn_blocks(algorithm, 20, 3)
+    info = algorithm.info
+    x, y = transcriptions.algorithm_1(
+        U @ V, problem.b, "smoothed_hinge", 0.01, 0.1, info["tau"], info["sigma"], info["theta"],
+        info["r"], blocks,
+    )
+    algorithm.advance(20)
+    np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
+    np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
+
+
+def test_permuted_epochs_are_fresh_random_permutations():
+    algorithm = SDCA(make_problem(loss="square", n=N), seed=4, order="permuted")
+    visited = np.concatenate(drawn_batches(algorithm, 300 * N, 4)).reshape(300, N)
+    assert len({tuple(epoch) for epoch in visited}) == 300
+    # Every row is first, and last, about equally often.
+    for end in (visited[:, 0], visited[:, -1]):
+        assert np.bincount(end, minlength=N).max() < 30
+    # And the kernel visits them so: with all steps nonzero, an epoch of one
+    # moves every dual coordinate.
+    algorithm.advance(N)
+    assert (algorithm.y != 0.0).all()
+
+
+def test_work_of_sdca_counts_renewed_products_and_skipped_updates():
+    problem = make_problem("factorized", "square", n=30, p=12, d=5)
+    algorithm = SDCA(problem, m=10)
+    algorithm.advance(3)
+    unit = 2 * 5 * (30 + 12)
+    assert algorithm.passes == pytest.approx(3 * 2 * 5 * (10 + 12) / unit)
+
+    # Rows that are classified with a margin keep y = 0: only their product is formed.
+    A = np.ones((4, 2))
+    separated = erm(A, -np.ones(4), "smoothed_hinge", 0.0, 1e-3)
+    algorithm = SDCA(separated, order="permuted")
+    algorithm.advance(4 * 50)
+    settled = algorithm.passes
+    moved = algorithm.y.copy()
+    algorithm.advance(4)
+    if np.array_equal(algorithm.y, moved):
+        assert algorithm.passes - settled == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("method", "options"), CASES)
+def test_iterations_per_pass_tells_the_work_of_a_pass(operator, method, options):
+    algorithm = METHODS[method](make_problem(operator, "square", n=60, p=24), **options)
+    n_iterations = 40 * round(algorithm.iterations_per_pass + 1)
+    algorithm.advance(n_iterations)
+    expected = n_iterations / algorithm.iterations_per_pass
+    assert algorithm.passes == pytest.approx(expected, rel=0.15)

@@ -62,6 +62,37 @@ def test_every_run_is_certified_to_the_tolerance(sequential):
     )
 
 
+def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
+    from benchmark_dspdc import erm
+    from benchmark_dspdc.algorithms import METHODS
+    from benchmark_dspdc.data import load_bundled
+
+    rows = sequential[
+        sequential["dataset_name"].str.startswith("Bundled")
+        & sequential["solver_name"].str.startswith("SDCA")
+        & sequential["objective_name"].str.contains("logistic") & (sequential["idx_rep"] == 0)
+    ]
+    start, end = rows.iloc[0], rows.iloc[-1]
+    data = load_bundled("breast_cancer", scale="standardize", seed=0)
+    problem = erm(data.X, data.b, "logistic", 0.001, 0.01)
+    algorithm = METHODS["sdca"](problem)
+    assert start["objective_own_gap"] == problem.primal(algorithm.x) - problem.dual(algorithm.y)
+    assert (sequential["objective_own_gap"] > sequential["objective_gap"] + 1e-9).any()
+    assert start["objective_nnz"] == 0
+    assert 0 < end["objective_nnz"] < 30
+
+
+def test_plug_in_compiles_before_it_is_timed(monkeypatch):
+    from conftest import make_problem
+
+    calls = []
+    monkeypatch.setattr(plugins, "warm_up", lambda *arguments: calls.append(arguments))
+    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == "SPDC").get_instance(m=2)
+    problem = make_problem()
+    solver.set_objective(problem)
+    assert calls == [(plugins.METHODS["spdc"], problem, solver.options)]
+
+
 def test_repetitions_solve_one_problem_with_different_seeds(sequential):
     keys = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
     first = sequential.groupby(keys).nth(0)

@@ -157,3 +157,42 @@ def test_normalised_norms_are_exact_or_bound_from_above(kind, m, monkeypatch):
     bound = normalised_norms2(operator, blocks)
     assert (bound >= expected * (1 - 1e-12)).all()
     assert (bound <= np.diff(blocks.starts)).all()
+
+
+@pytest.mark.parametrize(("n", "p", "m", "q"), [(40, 90, 1, 1), (90, 40, 1, 2), (40, 90, 2, 1)])
+def test_factorised_sums_over_many_blocks_form_rows_in_chunks(n, p, m, q, monkeypatch):
+    from benchmark_dspdc.operators import factorized, gram
+
+    A, operator = make("factorized", n, p, d=3)
+    small = lambda n, width: gram.chunks(n, width, entries=100)  # noqa: E731
+    monkeypatch.setattr(factorized, "chunks", small)
+    rng = np.random.default_rng(1)
+    dual, primal = partition(n, m, rng), partition(p, q, rng)
+    constant = partition_constant(operator, dual, primal)
+    assert constant == (pytest.approx(brute_force(A, dual, primal), rel=1e-10), "exact")
+
+
+def test_largest_heads_are_found_across_chunks_and_bounded_over_budget(monkeypatch):
+    from benchmark_dspdc.operators import gram
+
+    whole = gram.chunks
+    monkeypatch.setattr(gram, "chunks", lambda n, width: whole(n, width, entries=30))
+    for kind in OPERATORS:
+        A, operator = make(kind, 20, 13)
+        for transposed, M in ((False, A), (True, A.T)):
+            expected = np.sort(M ** 2, axis=1)[:, -4:].sum(axis=1).max()
+            assert operator.largest_head(4, transposed, 1e9) == pytest.approx(expected)
+            assert operator.largest_head(4, transposed, 0.0) >= expected * (1 - 1e-12)
+
+
+def test_sums_too_wide_to_hold_still_give_the_exact_single_row_constant():
+    rng = np.random.default_rng(0)
+    A = scipy.sparse.random_array((3000, 4000), density=0.002, rng=rng, format="csr")
+    operator = as_operator(A)
+    dual, primal = partition(3000, 1, rng), partition(4000, 1, rng)
+    constant = partition_constant(operator, dual, primal)
+    assert constant == (pytest.approx((A.data ** 2).max()), "exact")
+    pair = partition(3000, 2, rng), partition(4000, 1, rng)
+    dense = A.toarray() ** 2
+    expected = max(dense[I].sum(axis=0).max() for I in pair[0].blocks)
+    assert partition_constant(operator, *pair).value == pytest.approx(expected)

@@ -8,7 +8,7 @@ from numba.core.registry import CPUDispatcher
 import benchmark_dspdc
 from benchmark_dspdc import erm, methods, solve
 from benchmark_dspdc.algorithms import METHODS
-from benchmark_dspdc.solver import check_options, option_names, schedule, warm_up
+from benchmark_dspdc.solver import check_options, chunk, option_names, schedule, warm_up
 
 
 def test_methods_lists_what_solve_takes():
@@ -65,6 +65,21 @@ def test_limits_end_a_run_with_their_name():
 
 def test_a_gap_of_zero_is_not_waited_for():
     assert solve(make_problem(), tol=0.0, max_seconds=30).status in ("stalled", "converged")
+
+
+def test_a_run_that_blows_up_is_stopped_soon():
+    problem = make_problem("dense", "square", lambda2=1e-4, lambda1=0.0)
+    result = solve(problem, m=30, q=12, Lambda=1e-6, max_seconds=20)
+    assert np.isfinite(result.history["primal"].iloc[:-1]).all()
+    assert result.history["gap"].iloc[-2] < 1e12 * result.history["gap"].iloc[0]
+
+
+def test_a_chunk_is_about_a_fifth_of_a_pass():
+    for operator in OPERATORS:
+        algorithm = METHODS["sdca"](make_problem(operator, "square", n=100))
+        algorithm.advance(chunk(algorithm))
+        assert 0.15 <= algorithm.passes <= 0.5
+    assert chunk(METHODS["dspdc"](make_problem(), m=1.0, q=1.0)) == 1
 
 
 def test_steps_that_are_too_long_end_as_diverged_with_the_best_point_kept():
