@@ -177,17 +177,21 @@ def _logistic_dual(t, s0, rho):
 
     In terms of the margin u = t + rho (s - s0), s = sigmoid(-u) and u is the
     root of the increasing function h(u) = u - t - rho (sigmoid(-u) - s0).
-    Near a solution of the whole problem u = t solves it, so that is where the
-    iteration starts: one exponential and a third-order (Halley) correction
-    are then enough. Far from it the steps are guarded by a bracket.
+    Where the penalty is weak the root is near t, where it is strong s is near
+    s0, so one of the two is the start; from there third-order (Halley) steps
+    take two or three exponentials. Steps that leave the bracket, or do not
+    shrink, give way to bisection.
     """
-    sigma = sigmoid(-t)
-    if rho == 0.0:
-        return sigma
     low = t - rho * s0
     high = t + rho * (1.0 - s0)
     u = t
+    if rho > 16.0 and 1e-12 < s0 < 1.0 - 1e-12:
+        u = min(max(math.log((1.0 - s0) / s0), low), high)
+    sigma = sigmoid(-u)
+    if rho == 0.0:
+        return sigma
     last = math.inf
+    before = math.inf
     for _ in range(200):
         h = (u - t) - rho * (sigma - s0)
         if h > 0.0:
@@ -201,23 +205,24 @@ def _logistic_dual(t, s0, rho):
         newton = h / slope
         step = newton / max(1.0 - 0.5 * newton * bend / slope, 0.5)
         new = u - step
-        bisected = abs(step) > 0.5 * last or not low <= new <= high
+        bisected = abs(step) > 0.5 * before or not low <= new <= high
         if bisected:
-            # Out of the bracket, or to and fro between its two ends.
             new = 0.5 * (low + high)
             step = u - new
+        before = last
         last = abs(step)
-        if abs(step) <= 2e-6 and not bisected:
-            # Third order: the error left is of the size of step^3 < 1e-17.
-            s = s0 + (new - t) / rho
+        if last <= 1e-4 and not bisected:
+            # The error left in u is below step^3/2, and s(u) is 1/4-Lipschitz.
             if slope < 2.0:
-                # Here the margin is the better conditioned of the two.
                 s = sigma + step * curvature * (1.0 - 0.5 * step * (2.0 * sigma - 1.0))
+            else:
+                s = s0 + (new - t) / rho
             return min(max(s, 0.0), 1.0)
         if new == u or high - low <= 4e-16 * max(abs(low), abs(high)):
             break
         u = new
         sigma = sigmoid(-u)
+    # Of the two expressions for s, the better conditioned one.
     s = sigma if rho * sigma * (1.0 - sigma) < 1.0 else s0 + (u - t) / rho
     return min(max(s, 0.0), 1.0)
 
