@@ -9,6 +9,10 @@ from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_
 from .operators import Operator, as_operator
 from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_modulus, reg_value
 
+#: Step sizes multiply squared norms of A with squared numbers of blocks; far
+#: below the largest double nothing of that overflows.
+LARGEST_SIZE = 1e200
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -199,6 +203,14 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
         raise ValueError(
             f"A and b must have the same number of rows, got A of shape {operator.shape} "
             f"and b of shape {b.shape}"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(operator.row_norms2.sum())
+    if not max(size, size / reg.lambda2) < LARGEST_SIZE:
+        raise ValueError(
+            f"the problem is too badly scaled for double precision: the sum of squares of A, and "
+            f"that divided by lambda2, must be below {LARGEST_SIZE:g}, got {size:.3g} with "
+            f"lambda2={reg.lambda2:g}; scale A"
         )
     if loss in CLASSIFICATION and not np.all(np.abs(b) == 1.0):
         given = np.unique(b)

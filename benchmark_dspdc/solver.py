@@ -46,6 +46,11 @@ class Result:
     info: dict = field(repr=False)
 
 
+#: A gap this many times the first one is not coming back. Less is no proof:
+#: on badly scaled data the primal value of a dual method starts that high.
+BLOWN_UP = 1e30
+
+
 def methods():
     """Names of the methods that `solve` knows, with one line on each."""
     return {name: cls.__doc__.strip().splitlines()[0] for name, cls in METHODS.items()}
@@ -141,7 +146,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
                         status = "interrupted"
                     elif certificate.relative_gap <= tol:
                         status = "converged"
-                    elif not np.isfinite(certificate.primal) or certificate.gap > 1e10 * (
+                    elif not np.isfinite(certificate.primal) or certificate.gap > BLOWN_UP * (
                         1.0 + rows[0]["gap"]
                     ):
                         status = "diverged"
