@@ -5,7 +5,7 @@ A loss is a NamedTuple, so that numba specialises every kernel on its type;
 (1/gamma)-smooth. ``b`` is the label (a real target for the square loss,
 -1 or +1 otherwise).
 
-To add a loss: a class here with ``gamma`` and ``classification``, the five
+To add a loss: a class here with ``gamma``, the four
 functions below registered for it, and an entry in `LOSSES`.
 """
 
@@ -57,11 +57,6 @@ def loss_conjugate(loss, beta, b):
 
 
 @generic
-def loss_project(loss, beta, b):
-    """The point of phi*'s domain nearest to beta."""
-
-
-@generic
 def dual_prox(loss, z, b, y, rho):
     """argmax over beta of  z beta - phi*(beta) - (rho/2)(beta - y)^2,  rho >= 0.
 
@@ -84,11 +79,6 @@ def _(loss, z, b):
 @loss_conjugate.register(Square)
 def _(loss, beta, b):
     return 0.5 * beta * beta + b * beta
-
-
-@loss_project.register(Square)
-def _(loss, beta, b):
-    return beta
 
 
 @dual_prox.register(Square)
@@ -119,11 +109,6 @@ def _(loss, beta, b):
     if s < -1.0 or s > 0.0:
         return math.inf
     return s + 0.5 * s * s
-
-
-@loss_project.register(SmoothedHinge)
-def _(loss, beta, b):
-    return b * min(max(b * beta, -1.0), 0.0)
 
 
 @dual_prox.register(SmoothedHinge)
@@ -164,11 +149,6 @@ def _(loss, beta, b):
     if s < 1.0:
         value += (1.0 - s) * math.log1p(-s)
     return value
-
-
-@loss_project.register(Logistic)
-def _(loss, beta, b):
-    return -b * min(max(-b * beta, 0.0), 1.0)
 
 
 @njit(inline=True)

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import hypothesis
 import numpy as np
-import pytest
 import scipy.sparse
 
 from benchmark_dspdc import erm
@@ -38,12 +37,3 @@ def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=
     A = U @ V
     stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
     return erm(stored, make_labels(A, loss, seed), loss, lambda1, lambda2)
-
-
-@pytest.fixture
-def libsvm_files():
-    """Folder with real LIBSVM files, where there is one."""
-    folder = Path(os.environ.get("LIBSVM_FILES", REPO.parent / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip("no folder with LIBSVM files; set LIBSVM_FILES to one")
-    return folder
