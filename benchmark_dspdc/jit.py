@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import config, types
 from numba.extending import overload
 
 PACKAGE = Path(__file__).resolve().parent
@@ -106,7 +106,8 @@ def _cache_here():
 _OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 
 
-def njit(function=None, *, inline=False, cache=True, allocates=False, reassociate=True):
+def njit(function=None, *, inline=False, cache=None, allocates=False, reassociate=True,
+         nogil=False):
     """``numba.njit`` with this package's cache and floating-point rules.
 
     Parameters
@@ -114,19 +115,22 @@ def njit(function=None, *, inline=False, cache=True, allocates=False, reassociat
     inline : bool
         Force LLVM to inline the function into its callers.
     cache : bool
-        Keep the compiled code on disk. Only what Python calls directly needs it.
+        Keep the compiled code on disk. Only what Python calls directly needs
+        it, so by default what is inlined is not kept.
     allocates : bool
         Whether the function creates or slices arrays. A kernel should not.
     reassociate : bool
         Whether sums may be reordered, and so be vectorised. Not wanted where
         the vectorised form needs gathers.
+    nogil : bool
+        Let other Python threads run meanwhile.
     """
     def decorate(f):
-        options = _OPTIONS | {"_nrt": allocates, "forceinline": inline}
+        options = _OPTIONS | {"_nrt": allocates, "forceinline": inline, "nogil": nogil}
         if not reassociate:
             options["fastmath"] = FASTMATH - {"reassoc"}
         with _cache_here():
-            return numba.njit(f, cache=cache and not inline, **options)
+            return numba.njit(f, cache=not inline if cache is None else cache, **options)
     return decorate if function is None else decorate(function)
 
 
@@ -159,7 +163,7 @@ def generic(declaration):
             )
         if cls not in callables:
             body = bodies[cls]
-            callables[cls] = njit(body, cache=False) if issubclass(cls, tuple) else body
+            callables[cls] = njit(body) if issubclass(cls, tuple) else body
         return callables[cls](first, *args)
 
     def register(cls):
@@ -194,3 +198,15 @@ def index(order, k):
     For subscripts only; numba turns arithmetic of signed with unsigned into floats.
     """
     return np.uint64(at(order, k))
+
+
+def entry(values, k):
+    """The k-th of some values, or the value itself where one number stands for all."""
+    return values if np.ndim(values) == 0 else values[k]
+
+
+@overload(entry, jit_options=_OPTIONS | {"forceinline": True})
+def _entry(values, k):
+    if isinstance(values, types.Array):
+        return lambda values, k: values[k]
+    return lambda values, k: values

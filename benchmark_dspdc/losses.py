@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import generic, index, njit
+from .jit import entry, generic, index, njit
 
 
 class Square(NamedTuple):
@@ -214,17 +214,21 @@ def _(loss, z, b, y, rho):
 
 # Steps and sums over several coordinates ---------------------------------------------------
 
-@njit(inline=True)
+@njit(inline=True, cache=True)
 def dual_step(loss, order, lo, hi, b, y, rho, buffer):
-    """`dual_prox` of the coordinates ``order[lo:hi]``.
+    """`dual_prox` of the coordinates ``order[lo:hi]``; rho is a number or one a coordinate.
 
     On entry the buffer holds the products z_i, on return the changes of y_i.
+    Returns whether there was any.
     """
+    moved = False
     for k in range(lo, hi):
         i = index(order, k)
-        new = dual_prox(loss, buffer[k - lo], b[i], y[i], rho)
+        new = dual_prox(loss, buffer[k - lo], b[i], y[i], entry(rho, i))
         buffer[k - lo] = new - y[i]
+        moved |= buffer[k - lo] != 0.0
         y[i] = new
+    return moved
 
 
 @njit

@@ -33,8 +33,8 @@ class Algorithm(ABC):
         self.problem = problem
         self.iterations = 0
         self.info = {}
-        # multiply-adds with A, coordinate updates (primal plus dual)
-        self._counters = np.zeros(2, dtype=np.int64)
+        # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions
+        self._counters = np.zeros(3, dtype=np.int64)
         self.setup(np.random.SeedSequence(seed), **options)
 
     @classmethod
@@ -78,3 +78,8 @@ class Algorithm(ABC):
     def coordinate_updates(self):
         """Proximal steps done, primal and dual coordinates together."""
         return int(self._counters[1])
+
+    @property
+    def eigendecompositions(self):
+        """Eigendecompositions done, whole or of a part of the spectrum."""
+        return int(self._counters[2])

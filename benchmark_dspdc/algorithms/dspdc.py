@@ -49,33 +49,39 @@ class Constants(NamedTuple):
 
 
 @njit
-def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counters, buffer,
+def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counters, dy, dx,
             n_iterations):
     """Algorithm 1.
 
     Between iterations ``memory`` holds the dual and the primal block drawn
-    ahead, and the primal block of the last iteration.
+    ahead, and the primal block of the last iteration. The buffers ``dy`` and
+    ``dx`` hold products and then changes; their lengths are how many
+    coordinates are handled together.
     """
+    dual_tile = dy.shape[0]
+    primal_tile = dx.shape[0]
     dual_ahead = memory[0]
     primal_ahead = memory[1]
     previous = memory[2]
     for _ in range(n_iterations):
         lo, hi = draw(dual, state, dual_ahead)
         announce(coupling, dual.order, dual_ahead[0], dual_ahead[1])
-        for k in range(lo, hi, TILE):
-            end = min(k + TILE, hi)
-            row_products(coupling, c.momentum, dual.order, k, end, buffer)
-            dual_step(loss, dual.order, k, end, b, y, c.rho, buffer)
-            push_dual(coupling, c.boost, dual.order, k, end, y, buffer)
+        for k in range(lo, hi, dual_tile):
+            end = min(k + dual_tile, hi)
+            row_products(coupling, c.momentum, dual.order, k, end, dy)
+            dual_step(loss, dual.order, k, end, b, y, c.rho, dy)
+            push_dual(coupling, c.boost, dual.order, k, end, y, dy)
 
         turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
 
         first, last = draw(primal, state, primal_ahead)
-        for k in range(first, last, TILE):
-            end = min(k + TILE, last)
-            column_products(coupling, c.boost, primal.order, k, end, buffer)
-            primal_step(reg, primal.order, k, end, x, c.tau, c.tau_over_n, buffer)
-            push_primal(coupling, c.momentum, primal.order, k, end, x, buffer)
+        for k in range(first, last, primal_tile):
+            end = min(k + primal_tile, last)
+            column_products(coupling, c.boost, primal.order, k, end, dx)
+            counters[2] += primal_step(
+                reg, primal.order, k, end, x, c.tau, c.tau_over_n, dx
+            )
+            push_primal(coupling, c.momentum, primal.order, k, end, x, dx)
 
         close(coupling, c.momentum, dual.order, lo, hi, y)
         previous[0] = first
@@ -161,7 +167,7 @@ class DSPDC(Algorithm):
         )
         self._generator = generator(seeds.generate_state(1)[0])
         self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
-        self._buffer = np.empty(TILE)
+        self._dy = self._dx = np.empty(TILE)
         self.info.update(
             m=dual.largest, q=primal.largest, r=r, s=s, keep=keep,
             tau=steps.tau, sigma=steps.sigma, theta=steps.theta,
@@ -171,7 +177,7 @@ class DSPDC(Algorithm):
         iterate(
             self._coupling, self.problem.loss, self.problem.reg, self._b, self._x, self._y,
             self._dual, self._primal, self._constants, self._generator, self._memory,
-            self._counters, self._buffer, n_iterations,
+            self._counters, self._dy, self._dx, n_iterations,
         )
 
     @property

@@ -18,11 +18,10 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import choose
 from ..constants import normalised_norms2
-from ..jit import index, njit
-from ..losses import dual_prox
+from ..jit import njit
+from ..losses import dual_step
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..sampling import below, block_size, generator, partition, shuffle_head
-from ..simd import prefetch
 from .base import Algorithm
 
 #: Batches are drawn this many iterations before they are used.
@@ -67,24 +66,13 @@ def iterate(kept, loss, reg, b, y, starts, order, rho, visits, memory, permuted,
         memory[head] = next_block(visits, memory, permuted, n_blocks, state)
         announce(kept, order, starts[memory[head]])
         soon = memory[(head + distance) % QUEUE]
-        i = index(order, starts[soon])
-        prefetch(y, i)
-        prefetch(b, i)
-        prefetch(rho, i)
-        fetch(kept, order, starts[soon], starts[soon + 1])
+        fetch(kept, order, starts[soon], starts[soon + 1], b, y, rho)
         head = (head + 1) % QUEUE
         lo, hi = starts[block], starts[block + 1]
         primal_products(kept, reg, order, lo, hi, buffer)
-        moved = False
-        for k in range(hi - lo):
-            i = index(order, lo + k)
-            new = dual_prox(loss, buffer[k], b[i], y[i], rho[i])
-            buffer[k] = new - y[i]
-            moved |= buffer[k] != 0.0
-            y[i] = new
         cost = batch_cost(kept, order, lo, hi)
-        if moved:
-            push(kept, reg, order, lo, hi, buffer)
+        if dual_step(loss, order, lo, hi, b, y, rho, buffer):
+            counters[2] += push(kept, reg, order, lo, hi, buffer)
             counters[0] += cost
         else:
             counters[0] += cost // 2

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import generic
+from ..jit import generic, index, njit
 from ..regularizers import reg_conjugate_gradient
+from ..simd import prefetch
 from .rows import (
     DenseRows,
     rows_announce,
@@ -47,12 +48,18 @@ def primal_products(c, reg, order, lo, hi, out):
 
 @generic
 def push(c, reg, order, lo, hi, dy):
-    """Take note of y_i += dy[k], and renew what depends on it."""
+    """Take note of y_i += dy[k], and renew what depends on it.
+
+    Returns the number of eigendecompositions done.
+    """
 
 
 @generic
 def refresh(c, reg):
-    """Renew what depends on w; once, before the first iteration."""
+    """Renew what depends on w; once, before the first iteration.
+
+    Returns the number of eigendecompositions done.
+    """
 
 
 @generic
@@ -61,8 +68,8 @@ def announce(c, order, lo):
 
 
 @generic
-def fetch(c, order, lo, hi):
-    """A batch that comes soon: a hint to fetch its rows."""
+def fetch(c, order, lo, hi, b, y, rho):
+    """A batch that comes soon: a hint to fetch its rows and dual coordinates."""
 
 
 @generic
@@ -80,11 +87,12 @@ def _(c, reg, order, lo, hi, dy):
     for k in range(hi - lo):
         dy[k] *= -1.0 / c.n
     rows_axpy(c.rows, order, lo, hi, dy, c.w)
+    return 0
 
 
 @refresh.register(KeptDual)
 def _(c, reg):
-    pass
+    return 0
 
 
 @announce.register(KeptDual)
@@ -92,8 +100,17 @@ def _(c, order, lo):
     rows_announce(c.rows, order, lo)
 
 
+@njit(inline=True)
+def _fetch_first(order, lo, b, y, rho):
+    i = index(order, lo)
+    prefetch(y, i)
+    prefetch(b, i)
+    prefetch(rho, i)
+
+
 @fetch.register(KeptDual)
-def _(c, order, lo, hi):
+def _(c, order, lo, hi, b, y, rho):
+    _fetch_first(order, lo, b, y, rho)
     rows_prefetch(c.rows, order, lo, hi)
 
 
@@ -117,7 +134,7 @@ def _(c, reg, order, lo, hi, dy):
     rows_dot(c.Vt, None, 0, p, c.du, c.x)
     for j in range(p):
         c.w[j] += c.x[j]
-    refresh(c, reg)
+    return refresh(c, reg)
 
 
 @refresh.register(FactorKeptDual)
@@ -127,6 +144,7 @@ def _(c, reg):
         c.x[j] = reg_conjugate_gradient(reg, c.w[j])
     c.v[:] = 0.0
     rows_axpy(c.Vt, None, 0, p, c.x, c.v)
+    return 0
 
 
 @announce.register(FactorKeptDual)
@@ -135,7 +153,8 @@ def _(c, order, lo):
 
 
 @fetch.register(FactorKeptDual)
-def _(c, order, lo, hi):
+def _(c, order, lo, hi, b, y, rho):
+    _fetch_first(order, lo, b, y, rho)
     rows_prefetch(c.U, order, lo, hi)
 
 
