@@ -1,14 +1,16 @@
 import numpy as np
 from benchopt import BaseObjective
 
-from benchmark_dspdc import erm
-from benchmark_dspdc.losses import CLASSIFICATION
+from benchmark_dspdc.tasks import TASKS
 
 
 class Objective(BaseObjective):
     """Regularised empirical risk, with a certified primal-dual gap.
 
-    min_x  P(x) = (1/n) sum_i phi_i(a_i'x) + lambda1 |x|_1 + (lambda2/2) |x|^2
+    min_x  P(x) = (1/n) sum_i phi_i(a_i'x) + g(x)
+
+    For vectors g(x) = lambda1 |x|_1 + (lambda2/2) |x|^2; for positive semi-definite matrices
+    g(X) = sum_j (lam/2) |X_j|^2, and (lambda0/2) |X_0 - I|^2 for the metric shared by all tasks.
 
     `gap` is P(x) - max(D(y), D(phi'(Ax))), computed here from x and y alone;
     `relative_gap` is gap / max(1, |P|); `own_gap` is P(x) - D(y) with the method's own y.
@@ -23,29 +25,34 @@ class Objective(BaseObjective):
     parameters = {
         "loss": ["smoothed_hinge"],
         "lambda1, lambda2": [(1e-3, 1e-2)],
+        "lambda0, lam": [(0.01, 0.1)],
     }
     test_dataset_name = "Factorized"
 
-    def skip(self, A, b, task="classification", **data):
-        if self.loss in CLASSIFICATION and task != "classification":
-            return True, f"the {self.loss} loss needs labels -1 and +1; this data set is {task}"
-        return False, None
+    def __repr__(self):
+        # Of the constants only those that the data set's problem has.
+        names = ("loss", *TASKS[getattr(self, "kind", "erm")].constants)
+        shown = ",".join(f"{name}={self._parameters[name]}" for name in sorted(names))
+        return f"{self.name}[{shown}]"
 
-    def set_data(self, A, b, task="classification", A_test=None, b_test=None):
-        self.task = task
-        self.problem = erm(A, b, self.loss, lambda1=self.lambda1, lambda2=self.lambda2)
-        self.test = None
-        if A_test is not None:
-            self.test = erm(A_test, b_test, self.loss, self.lambda1, self.lambda2)
+    def skip(self, kind="erm", **data):
+        reason = TASKS[kind].refuses(self.loss, **data)
+        return reason is not None, reason
+
+    def set_data(self, kind="erm", **data):
+        self.kind = kind
+        constants = {name: self._parameters[name] for name in TASKS[kind].constants}
+        self.task = TASKS[kind](constants, self.loss, **data)
+        self.problem = self.task.problem
 
     def get_objective(self):
         return dict(problem=self.problem)
 
-    def evaluate_result(self, x=None, y=None, passes=np.nan, coordinate_updates=np.nan):
+    def evaluate_result(self, x=None, y=None, passes=np.nan, coordinate_updates=np.nan,
+                        eigendecompositions=np.nan):
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
-        scores = {"": self.problem, "test_": self.test}
         return dict(
             value=certificate.primal,
             dual=certificate.dual,
@@ -54,13 +61,9 @@ class Objective(BaseObjective):
             own_gap=certificate.own_gap,
             passes=passes,
             coordinate_updates=coordinate_updates,
-            nnz=int(np.count_nonzero(x)),
-            **{
-                prefix + name: value
-                for prefix, problem in scores.items() if problem is not None
-                for name, value in problem.score(x, self.task).items()
-            },
+            eigendecompositions=eigendecompositions,
+            **self.task.scores(x),
         )
 
     def get_one_result(self):
-        return dict(x=np.zeros(self.problem.shape[1]), y=np.zeros(self.problem.shape[0]))
+        return dict(x=np.zeros(self.problem.x_shape), y=np.zeros(self.problem.shape[0]))

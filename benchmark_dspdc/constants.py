@@ -25,11 +25,10 @@ import numpy as np
 from .checks import check_number, choose
 from .operators.gram import largest_norm2
 from .sampling import Partition
-from .threads import single_threaded
+from .threads import side_by_side, single_threaded
 
-#: Multiply-adds that computing a constant may take, at least and in passes.
+#: Multiply-adds that computing a constant may take at least; see `Operator.constant_passes`.
 LEAST_BUDGET = 3e8
-BUDGET_IN_PASSES = 50
 
 
 class Constant(NamedTuple):
@@ -79,14 +78,14 @@ def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
 
 def budget(operator):
     """Multiply-adds that computing one constant may take."""
-    return max(LEAST_BUDGET, BUDGET_IN_PASSES * operator.multiply_adds)
+    return max(LEAST_BUDGET, operator.constant_passes * operator.multiply_adds)
 
 
 def partition_constant(operator, dual, primal):
     """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it."""
     limit = budget(operator)
-    if dual.largest == 1 or primal.largest == 1:
-        # A single row or column: its norm is a sum of squares.
+    if dual.largest == 1 or primal.largest * operator.column_width == 1:
+        # A single row or column of numbers: its norm is a sum of squares.
         single_rows = dual.largest == 1
         sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
         if sums is not None:
@@ -113,6 +112,7 @@ def _partition_bound(operator, dual, primal):
     found.append(Constant(
         dual.largest * float(operator.row_norms2.max()), "Frobenius norm of a block's rows"
     ))
+    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, budget(operator))]
     best = min(found, key=lambda c: c.value)
     return Constant(best.value, f"upper bound ({best.kind})")
 
@@ -141,13 +141,16 @@ def normalised_norms2(operator, blocks):
     """
     norms = np.sqrt(operator.row_norms2)
     affordable = operator.pairs(blocks, _whole(operator.shape[1])).cost <= budget(operator)
-    out = np.ones(len(blocks.starts) - 1)
-    for k, rows in enumerate(blocks.blocks):
+
+    def of_block(rows):
         rows = rows[norms[rows] > 0.0]
-        if len(rows) > 1:
-            value = operator.scaled_norm2(rows, 1.0 / norms[rows], exact=affordable)
-            out[k] = min(len(rows), value)
-    return out
+        if len(rows) < 2:
+            return 1.0
+        return min(len(rows), operator.scaled_norm2(rows, 1.0 / norms[rows], exact=affordable))
+
+    # Methods on numbers are timed on one thread, those on matrices on several.
+    every = side_by_side if operator.column_width > 1 else map
+    return np.array(list(every(of_block, blocks.blocks)), dtype=np.float64)
 
 
 def subset_bound(operator, m, q):

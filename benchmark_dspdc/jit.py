@@ -107,7 +107,7 @@ _OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 
 
 def njit(function=None, *, inline=False, cache=None, allocates=False, reassociate=True,
-         nogil=False):
+         nogil=False, exact=False):
     """``numba.njit`` with this package's cache and floating-point rules.
 
     Parameters
@@ -124,11 +124,16 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
         the vectorised form needs gathers.
     nogil : bool
         Let other Python threads run meanwhile.
+    exact : bool
+        Whether every operation is rounded by itself, in the order written, so
+        that a result is the same on all machines and equal sums are equal.
     """
     def decorate(f):
         options = _OPTIONS | {"_nrt": allocates, "forceinline": inline, "nogil": nogil}
         if not reassociate:
             options["fastmath"] = FASTMATH - {"reassoc"}
+        if exact:
+            options["fastmath"] = False
         with _cache_here():
             return numba.njit(f, cache=not inline if cache is None else cache, **options)
     return decorate if function is None else decorate(function)

@@ -3,12 +3,15 @@
 A plug-in names a method and its options; everything else is in `MethodSolver`.
 """
 
+import warnings
+
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
 
 from .algorithms import METHODS
 from .jit import SOURCE_HASH
+from .psd import ProjectionError
 from .solver import chunk, schedule, warm_up
 
 
@@ -87,7 +90,12 @@ class MethodSolver(BaseSolver):
         )
         size = chunk(self.algorithm)
         while callback():
-            self.algorithm.advance(size)
+            try:
+                self.algorithm.advance(size)
+            except ProjectionError as error:
+                # The points so far are good; what follows would not be.
+                warnings.warn(f"{self} ended: {error}", RuntimeWarning, stacklevel=1)
+                break
 
     def get_next(self, stop_val):
         return schedule(stop_val)
@@ -96,6 +104,7 @@ class MethodSolver(BaseSolver):
         return dict(
             x=self.algorithm.x, y=self.algorithm.y, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,
+            eigendecompositions=self.algorithm.eigendecompositions,
         )
 
     # benchopt's cache knows the plug-in's file and parameters. The numerical

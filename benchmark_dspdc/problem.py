@@ -7,7 +7,13 @@ import numpy as np
 from .checks import as_array, check_number, choose
 from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
 from .operators import Operator, as_operator
-from .regularizers import ElasticNet, conjugate_gradient_all, reg_conjugate, reg_modulus, reg_value
+from .regularizers import (
+    ElasticNet,
+    conjugate_point,
+    reg_conjugate,
+    reg_modulus,
+    reg_value,
+)
 
 #: Step sizes multiply squared norms of A with squared numbers of blocks; far
 #: below the largest double nothing of that overflows.
@@ -84,6 +90,11 @@ class Problem:
         return self.operator.shape
 
     @property
+    def x_shape(self):
+        """Shape of a primal point: (p,), or (p, d, d) for matrices."""
+        return self.operator.x_shape
+
+    @property
     def lam(self):
         """Strong convexity of g."""
         return reg_modulus(self.reg)
@@ -131,7 +142,9 @@ class Problem:
 
     def primal_from_dual(self, y):
         """x = grad g*(-A'y/n)."""
-        return conjugate_gradient_all(self.reg, -self.operator.rmatvec(y) / self.shape[0])
+        out = np.empty(self.x_shape)
+        conjugate_point(self.reg, -self.operator.rmatvec(y) / self.shape[0], out)
+        return out
 
     def dual_from_primal(self, x):
         """y = phi'(Ax), feasible for every x."""
@@ -147,11 +160,22 @@ class Problem:
             return {}
         return {"r2": 1.0 - float(np.sum((self.b - z) ** 2)) / variation}
 
+    def for_steps(self, moduli):
+        """The problem as a method's steps see it: by each block's modulus, or by the least one.
+
+        Values and certificates are the same; only the norms that step sizes
+        are made of differ.
+        """
+        choose(moduli, ("each", "least"), "moduli")
+        reg, weights = self.reg.for_steps(moduli)
+        operator = self.operator if weights is None else self.operator.weighted(weights)
+        return Problem(operator, self.b, self.loss, reg)
+
     def miniature(self):
         """A tiny problem with the same types, for compiling."""
         operator = self.operator.miniature()
         b = np.where(np.arange(operator.shape[0]) % 2, 1.0, -1.0)
-        return Problem(operator, b, self.loss, self.reg)
+        return Problem(operator, b, self.loss, self.reg.miniature(operator))
 
     def _primal(self, x, z):
         return loss_sum(self.loss, z, self.b) / self.shape[0] + reg_value(self.reg, x)
@@ -204,14 +228,24 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
             f"A and b must have the same number of rows, got A of shape {operator.shape} "
             f"and b of shape {b.shape}"
         )
+    return check_scale(Problem(operator, check_labels(b, loss), chosen, reg))
+
+
+def check_scale(problem):
+    """The problem, unless its step sizes could overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        size = float(operator.row_norms2.sum())
-    if not max(size, size / reg.lambda2) < LARGEST_SIZE:
+        size = float(problem.operator.row_norms2.sum())
+    if not max(size, size / problem.lam) < LARGEST_SIZE:
         raise ValueError(
             f"the problem is too badly scaled for double precision: the sum of squares of A, and "
-            f"that divided by lambda2, must be below {LARGEST_SIZE:g}, got {size:.3g} with "
-            f"lambda2={reg.lambda2:g}; scale A"
+            f"that divided by the strong convexity lambda2, must be below {LARGEST_SIZE:g}, got "
+            f"{size:.3g} with lambda2={problem.lam:g}; scale A"
         )
+    return problem
+
+
+def check_labels(b, loss):
+    """The labels, unless the loss is for other ones."""
     if loss in CLASSIFICATION and not np.all(np.abs(b) == 1.0):
         given = np.unique(b)
         shown = ", ".join(f"{v:g}" for v in given[:6]) + (", ..." if len(given) > 6 else "")
@@ -219,4 +253,4 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
             f"labels must be -1 or +1 for the {loss} loss, got {len(given)} distinct value(s): "
             f"{shown}"
         )
-    return Problem(operator, b, chosen, reg)
+    return b

@@ -1,14 +1,18 @@
 """Regularisers g: value, conjugate, and the two maps that methods need.
 
 ``g(x) = sum_j g_j(x_j)`` is lam-strongly convex. To add one: a
-NamedTuple, the functions below registered for it.
+NamedTuple, the functions below registered for it. `PSDFrobenius`, whose
+blocks are matrices, is an ordinary class: its steps are eigendecompositions,
+which need no compiling.
 """
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
 
 from .jit import generic, index, njit
+from .psd import Projector, is_psd
 
 
 class ElasticNet(NamedTuple):
@@ -16,6 +20,14 @@ class ElasticNet(NamedTuple):
 
     lambda1: float
     lambda2: float
+
+    def for_steps(self, moduli):
+        """See `PSDFrobenius.for_steps`; here all coordinates are alike."""
+        return self, None
+
+    def miniature(self, operator):
+        """The regulariser for an operator that is only there to compile for."""
+        return self
 
 
 @generic
@@ -43,6 +55,19 @@ def primal_step(reg, order, lo, hi, x, tau, tau_over_n, buffer):
     """`reg_prox` of the coordinates ``order[lo:hi]`` at x_j - (tau/n) <A^j, ybar>.
 
     On entry the buffer holds the products, on return the changes of x_j.
+    Returns the number of eigendecompositions done.
+    """
+
+
+@generic
+def conjugate_point(reg, w, out):
+    """out = grad g*(w), the primal point that a dual point gives."""
+
+
+@generic
+def conjugate_blocks(reg, blocks, w):
+    """Replace w by grad g_j*(w_j), for some blocks; only for regularisers of matrices.
+
     Returns the number of eigendecompositions done.
     """
 
@@ -122,10 +147,178 @@ def _(reg):
     return reg.lambda2
 
 
-@njit(allocates=True)
-def conjugate_gradient_all(reg, w):
-    """The vector of `reg_conjugate_gradient`."""
-    out = np.empty_like(w)
+@conjugate_point.register(ElasticNet)
+def _(reg, w, out):
     for j in range(w.shape[0]):
         out[j] = reg_conjugate_gradient(reg, w[j])
-    return out
+
+
+# Matrices ---------------------------------------------------------------------------------
+
+class PSDFrobenius:
+    """g(X) = sum_j (lam_j/2) |X_j - X0_j|_F^2 + <C_j, X_j>, each X_j positive semi-definite.
+
+    Parameters
+    ----------
+    lam : ndarray of shape (p,)
+    d : int
+        Order of the matrices.
+    centre, linear : ndarray of shape (p, d, d) or None
+        X0 and C; None is zero. (The papers' linear term <C, X>/n has its 1/n in C here.)
+
+    Notes
+    -----
+    With M = W + lam X0 - C the conjugate is |Pi_+(M)|^2/(2 lam) - (lam/2)|X0|^2
+    and its gradient Pi_+(M)/lam, where Pi_+ sets the negative eigenvalues to zero.
+    """
+
+    #: A matrix counts as positive semi-definite if it is after adding this much
+    #: of its size to the diagonal.
+    TOLERANCE = 1e-10
+
+    def __init__(self, lam, d, centre=None, linear=None):
+        self.lam = np.asarray(lam, dtype=np.float64)
+        self.d = d
+        self.shift = None
+        self.constant = 0.0
+        if centre is not None or linear is not None:
+            self.shift = np.zeros((len(self.lam), d, d))
+            if centre is not None:
+                self.shift += self.lam[:, None, None] * centre
+                self.constant = float(0.5 * self.lam @ np.einsum("jkl,jkl->j", centre, centre))
+            if linear is not None:
+                self.shift -= linear
+        self.weights = self.lam.min() / self.lam
+        self._projector = Projector(len(self.lam), d)
+        self._known = []
+
+    def __repr__(self):
+        low, high = self.lam.min(), self.lam.max()
+        shown = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        return f"PSDFrobenius(p={len(self.lam)}, d={self.d}, lam={shown})"
+
+    def for_steps(self, moduli):
+        """The regulariser for one run of a method, which shares no memory with others.
+
+        Parameters
+        ----------
+        moduli : {"each", "least"}
+            Steps by each block's own lam_j, or by the least of them for all.
+
+        Returns
+        -------
+        reg : PSDFrobenius
+        weights : ndarray of shape (p,)
+            w_j = lam/lam_j, for the operator's norms.
+        """
+        other = copy.copy(self)
+        if moduli == "least":
+            other.weights = np.ones(len(self.lam))
+        other._projector = Projector(len(self.lam), self.d)
+        other._known = []
+        return other, other.weights
+
+    def miniature(self, operator):
+        """A regulariser of the same kind for a tiny operator."""
+        p, d, _ = operator.x_shape
+        some = None if self.shift is None else np.zeros((p, d, d))
+        return PSDFrobenius(np.full(p, self.lam.min()), d, some, some)
+
+    def __getstate__(self):
+        return vars(self) | {"_known": []}
+
+    def projected(self, w):
+        """Pi_+(M) for all blocks; blocks that were given in the last two calls are known.
+
+        The result depends on w alone, never on what was projected before.
+        """
+        for known, result in self._known:
+            if np.array_equal(known, w):
+                return result
+        out = w.copy() if self.shift is None else w + self.shift
+        todo = np.ones(len(w), dtype=bool)
+        for known, result in self._known:
+            for j in np.flatnonzero(todo):
+                if np.array_equal(known[j], w[j]):
+                    out[j] = result[j]
+                    todo[j] = False
+        if todo.all():
+            Projector(len(w), self.d).project(np.arange(len(w)), out)
+        elif todo.any():
+            fresh = out[todo]
+            Projector(len(w), self.d).project(np.flatnonzero(todo), fresh)
+            out[todo] = fresh
+        self._known = [(w.copy(), out)] + self._known[:1]
+        return out
+
+
+@reg_modulus.register(PSDFrobenius)
+def _(reg):
+    return float(reg.lam.min())
+
+
+@reg_value.register(PSDFrobenius)
+def _(reg, x):
+    if not is_psd(x, reg.TOLERANCE).all():
+        return np.inf
+    value = 0.5 * reg.lam @ np.einsum("jkl,jkl->j", x, x) + reg.constant
+    return float(value if reg.shift is None else value - np.vdot(reg.shift, x))
+
+
+@reg_conjugate.register(PSDFrobenius)
+def _(reg, w):
+    if not np.isfinite(w).all():
+        return np.inf
+    projected = reg.projected(w)
+    squares = np.einsum("jkl,jkl->j", projected, projected)
+    return float(np.sum(squares / (2.0 * reg.lam)) - reg.constant)
+
+
+@conjugate_point.register(PSDFrobenius)
+def _(reg, w, out):
+    np.divide(reg.projected(w), reg.lam[:, None, None], out=out)
+
+
+@conjugate_blocks.register(PSDFrobenius)
+def _(reg, blocks, w):
+    if reg.shift is not None:
+        w += reg.shift[blocks]
+    done = reg._projector.project(blocks, w)
+    w /= reg.lam[blocks, None, None]
+    return done
+
+
+@primal_step.register(PSDFrobenius)
+def _(reg, order, lo, hi, x, tau, tau_over_n, buffer):
+    blocks = np.arange(lo, hi) if order is None else order[lo:hi]
+    matrices = buffer[:hi - lo]
+    _before_projection(blocks, x, tau, tau_over_n, reg.lam, reg.weights, reg.shift, matrices)
+    done = reg._projector.project(blocks, matrices)
+    _after_projection(blocks, x, matrices)
+    return done
+
+
+@njit
+def _before_projection(blocks, x, tau, tau_over_n, lam, weights, shift, buffer):
+    """(X_j - (tau_j/n) B_j + tau_j shift_j)/(1 + tau_j lam_j), with tau_j = tau w_j."""
+    for k in range(blocks.shape[0]):
+        j = blocks[k]
+        step = tau * weights[j]
+        factor = 1.0 / (1.0 + step * lam[j])
+        for a in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                value = x[j, a, c] - tau_over_n * weights[j] * buffer[k, a, c]
+                if shift is not None:
+                    value += step * shift[j, a, c]
+                buffer[k, a, c] = factor * value
+
+
+@njit
+def _after_projection(blocks, x, buffer):
+    for k in range(blocks.shape[0]):
+        j = blocks[k]
+        for a in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                new = buffer[k, a, c]
+                buffer[k, a, c] = new - x[j, a, c]
+                x[j, a, c] = new

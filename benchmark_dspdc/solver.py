@@ -3,6 +3,7 @@
 import inspect
 import math
 import time
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from .algorithms import METHODS
 from .checks import check_int, check_number, choose
 from .problem import Problem
+from .psd import ProjectionError
 
 
 @dataclass
@@ -23,13 +25,16 @@ class Result:
         The pair with the smallest gap seen.
     primal, dual, gap, relative_gap : float
         Its certificate.
-    status : {"converged", "max_seconds", "max_passes", "stalled", "diverged", "interrupted"}
-        Why the run ended. "stalled": at the limit of double precision,
-        nothing improved any more.
+    status : str
+        Why the run ended: "converged", "max_seconds", "max_passes",
+        "interrupted", "stalled" (at the limit of double precision, nothing
+        improved any more), "diverged", or "eigensolver failed" (a matrix
+        could not be projected on the cone by any driver).
     history : pandas.DataFrame
-        One row a check: seconds, passes, coordinate_updates, primal, dual,
-        gap, relative_gap, own_gap. ``seconds`` is the method's own time,
-        set-up included, certificates excluded.
+        One row a check: seconds, passes, coordinate_updates,
+        eigendecompositions, primal, dual, gap, relative_gap, own_gap.
+        ``seconds`` is the method's own time, set-up included, certificates
+        excluded.
     info : dict
         What the method chose: block sizes, constants, step sizes.
     """
@@ -44,6 +49,26 @@ class Result:
     method: str
     history: pd.DataFrame = field(repr=False)
     info: dict = field(repr=False)
+    problem: Problem = field(repr=False)
+
+    def metric(self, task):
+        """The learned matrix M of a task: squared distances are (z - z')'M(z - z')."""
+        return self._of_metrics("metric")(self.x, task)
+
+    def transform(self, Z, task):
+        """Points mapped so that Euclidean distances between them are those of the task's metric.
+
+        For scikit-learn's ``KNeighborsClassifier``, say.
+        """
+        return self._of_metrics("transform")(self.x, Z, task)
+
+    def _of_metrics(self, name):
+        found = getattr(self.problem, name, None)
+        if found is None:
+            raise ValueError(
+                f"{name} is for problems of metric learning (mt_lmnn), got {self.problem!r}"
+            )
+        return found
 
 
 #: A gap this many times the first one is not coming back. Less is no proof:
@@ -73,7 +98,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     Parameters
     ----------
     problem : Problem
-        From `erm`.
+        From `erm`, `matrix_risk`, `trace_regression` or `mt_lmnn`.
     method : str
         One of `methods()`.
     tol : float
@@ -103,7 +128,10 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     >>> result.history[["seconds", "passes", "gap"]].tail(1)
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a Problem, as erm returns, got {problem!r}")
+        raise ValueError(
+            "problem must be a Problem, as erm, matrix_risk, trace_regression and mt_lmnn return, "
+            f"got {problem!r}"
+        )
     cls = choose(method, METHODS, "method")
     check_number(tol, "tol", 0.0)
     check_int(seed, "seed", 0)
@@ -114,7 +142,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
 
     cls.validate(problem, **options)
 
-    compile_setup(cls, problem, options)
+    prepare(cls, problem, options)
     begun = time.perf_counter()
     algorithm = cls(problem, seed=seed, **options)
     seconds = time.perf_counter() - begun
@@ -133,6 +161,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
                     row = dict(
                         seconds=seconds, passes=algorithm.passes,
                         coordinate_updates=algorithm.coordinate_updates,
+                        eigendecompositions=algorithm.eigendecompositions,
                         primal=certificate.primal, dual=certificate.dual, gap=certificate.gap,
                         relative_gap=certificate.relative_gap, own_gap=certificate.own_gap,
                     )
@@ -162,30 +191,49 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
                     algorithm.advance(size)
                     seconds += time.perf_counter() - begun
                     step += 1
-        except KeyboardInterrupt:
-            status = "interrupted"
+        except (KeyboardInterrupt, ProjectionError) as error:
+            failed = isinstance(error, ProjectionError)
+            status = "eigensolver failed" if failed else "interrupted"
             if best is None:
                 raise
+            if failed:
+                warnings.warn(f"{method} ended: {error}", RuntimeWarning, stacklevel=2)
     x, y, certificate = best
     return Result(
         x, y, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap,
-        status, method, pd.DataFrame(rows), dict(algorithm.info),
+        status, method, pd.DataFrame(rows), dict(algorithm.info), problem,
     )
 
 
-def compile_setup(cls, problem, options):
-    """Compile what a method's set-up needs, by running it on a tiny problem of the same types."""
-    cls(problem.miniature(), **{k: v for k, v in options.items() if k not in ("m", "q")})
+def prepare(cls, problem, options):
+    """Compile what a method needs, by running it on a tiny problem of the same types.
+
+    All of it for matrices, else all but the iteration, which `advance(0)` compiles.
+    """
+    tiny = problem.miniature()
+    options = {k: v for k, v in options.items() if k not in ("m", "q")}
+    sizes = [{}]
+    if len(problem.x_shape) > 1:
+        # Few rows or few columns decide which products are kept.
+        sizes = [{"m": 1}, {"m": 1.0}]
+        if "q" in option_names(cls) and cls.name != "spdc":
+            sizes[1]["q"] = 1
+    for size in sizes:
+        algorithm = cls(tiny, **options, **size)
+        if len(problem.x_shape) > 1:
+            algorithm.advance(2)
+            tiny.certify(algorithm.x, algorithm.y)
 
 
 def warm_up(cls, problem, options):
     """Compile all that a method needs on a problem, so that no curve contains it.
 
-    The iteration has to be compiled for the problem itself, whose block sizes
-    decide which products are kept; doing no iterations is enough for that.
+    The iteration over numbers has to be compiled for the problem itself, whose block
+    sizes decide which products are kept; doing no iterations is enough for that.
     """
-    compile_setup(cls, problem, options)
-    cls(problem, **options).advance(0)
+    prepare(cls, problem, options)
+    if len(problem.x_shape) == 1:
+        cls(problem, **options).advance(0)
 
 
 def check_options(cls, options):
@@ -208,7 +256,7 @@ def option_names(cls):
         names |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
-    return names - {"self", "seeds"}
+    return names - {"self", "seeds"} | {"moduli"}
 
 
 class _bar:

@@ -1,16 +1,52 @@
-"""One thread for BLAS where results must not depend on how many there are."""
+"""How many threads to use: one for BLAS, several for independent pieces of work."""
 
 import functools
+import itertools
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ContextDecorator
 
+import scipy.linalg  # noqa: F401  (its BLAS is another library than numpy's, to be limited too)
 from threadpoolctl import ThreadpoolController
+
+VARIABLE = "BENCHMARK_DSPDC_THREADS"
 
 # Inspecting the loaded libraries takes milliseconds, so once for all calls.
 _controller = functools.cache(ThreadpoolController)
 
 
+# One thread for BLAS ------------------------------------------------------------------
+
+class _OneThread(ContextDecorator):
+    """The limit belongs to the process, so entering it again only counts how often."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._limit = None
+
+    def __enter__(self):
+        with self._lock:
+            if self._depth == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._depth += 1
+        return self
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_one_thread = _OneThread()
+
+
 def one_thread():
-    """Context in which BLAS and LAPACK use one thread."""
-    return _controller().limit(limits=1, user_api="blas")
+    """Context in which BLAS and LAPACK use one thread. Cheap to enter when inside already."""
+    return _one_thread
 
 
 def single_threaded(function):
@@ -25,3 +61,110 @@ def single_threaded(function):
         with one_thread():
             return function(*args, **kwargs)
     return wrapped
+
+
+# Several threads for independent work -------------------------------------------------
+
+def _blas_threads():
+    return min((pool["num_threads"] for pool in _controller().info()
+                if pool["user_api"] == "blas"), default=_cpus())
+
+
+def _cpus():
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+# Asked when this module is loaded, before anything here limits BLAS. A process
+# that shares the machine, as joblib's workers do, was told its part by then.
+_BLAS_AT_START = _blas_threads()
+
+
+def n_threads():
+    """How many threads this process may use.
+
+    The environment variable BENCHMARK_DSPDC_THREADS if it is set; else the
+    CPUs given to this process, or what BLAS was allowed when this package was
+    loaded if that is less: joblib gives its workers their part of the cores in
+    this way, so that runs side by side do not claim the same cores.
+    """
+    if given := os.environ.get(VARIABLE):
+        if not (given.isascii() and given.isdigit() and int(given) >= 1):
+            raise ValueError(f"{VARIABLE} must be a whole number of at least 1, got {given!r}")
+        return int(given)
+    return min(_cpus(), _BLAS_AT_START)
+
+
+_inside = threading.local()
+_lock = threading.Lock()
+_pools = {}
+
+
+def _helpers(count):
+    """The pool of `count` threads; created when first needed."""
+    with _lock:
+        if count not in _pools:
+            _pools[count] = ThreadPoolExecutor(count, thread_name_prefix="benchmark_dspdc")
+        return _pools[count]
+
+
+def _forget_threads():
+    # Threads do not survive a fork, and a lock may have been held by one of them.
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
+    _one_thread._lock = threading.Lock()
+    _inside.busy = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def side_by_side(function, items):
+    """``[function(item) for item in items]`` on `n_threads` threads, BLAS on one each.
+
+    Each thread, the caller's too, takes the next item when it is done with
+    one. Of the errors raised, that of the first item is passed on; items not
+    begun by then are left out. Called inside itself, it is a plain loop.
+    """
+    items = list(items)
+    alone = len(items) <= 1 or getattr(_inside, "busy", False)
+    count = 1 if alone else min(n_threads(), len(items))
+    with one_thread():
+        if count == 1:
+            return [function(item) for item in items]
+        return _shared(function, items, count)
+
+
+def _shared(function, items, count):
+    results, errors = [None] * len(items), {}
+    following, lock = itertools.count(), threading.Lock()
+
+    def work():
+        _inside.busy = True
+        try:
+            while True:
+                with lock:
+                    k = next(following)
+                if k >= len(items) or errors:
+                    return
+                try:
+                    results[k] = function(items[k])
+                except BaseException as error:
+                    errors[k] = error
+        finally:
+            _inside.busy = False
+
+    pool = _helpers(count - 1)
+    helpers = [pool.submit(work) for _ in range(count - 1)]
+    work()
+    for helper in helpers:
+        # One that has not begun by now finds nothing left to do.
+        if not helper.cancel():
+            helper.result()
+    if errors:
+        raise errors[min(errors)]
+    return results

@@ -15,5 +15,6 @@ class Solver(MethodSolver):
         "Lambda": ["auto"],
         "theorem": [1],
         "heuristic_scale": [1.0],
+        "moduli": ["each"],
     }
     requirements = []

@@ -9,5 +9,5 @@ class Solver(MethodSolver):
 
     name = "SDCA"
     method = "sdca"
-    parameters = {"m": [1], "order": ["permuted"], "scaling": ["tight"]}
+    parameters = {"m": [1], "order": ["permuted"], "scaling": ["tight"], "moduli": ["each"]}
     requirements = []

@@ -9,5 +9,7 @@ class Solver(MethodSolver):
 
     name = "SPDC"
     method = "spdc"
-    parameters = {"m": [1], "steps": ["authors"], "sampling": ["partition"]}
+    parameters = {
+        "m": [1], "steps": ["authors"], "sampling": ["partition"], "moduli": ["each"],
+    }
     requirements = []

@@ -36,8 +36,8 @@ def test_result_holds_the_certificate_of_its_point():
 def test_history_has_one_row_a_check_and_never_goes_back():
     history = solve(make_problem(), "sdca", tol=1e-9).history
     assert list(history.columns) == [
-        "seconds", "passes", "coordinate_updates", "primal", "dual", "gap", "relative_gap",
-        "own_gap",
+        "seconds", "passes", "coordinate_updates", "eigendecompositions", "primal", "dual", "gap",
+        "relative_gap", "own_gap",
     ]
     assert history["passes"].iloc[0] == 0.0
     assert (history["passes"].diff().dropna() > 0).all()
@@ -147,17 +147,17 @@ def test_bad_arguments_are_refused(options, message):
 
 
 def test_something_else_than_a_problem_is_refused():
-    with pytest.raises(ValueError, match="problem must be a Problem, as erm returns"):
+    with pytest.raises(ValueError, match="problem must be a Problem, as erm, matrix_risk"):
         solve(np.eye(3))
 
 
 def test_option_names_include_those_passed_on():
     assert option_names(METHODS["dspdc"]) == {
-        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale"
+        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "moduli"
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
-    assert option_names(METHODS["sdca"]) == {"m", "scaling", "order"}
-    with pytest.raises(ValueError, match="sdca has no option 'q'; it has m, order, scaling"):
+    assert option_names(METHODS["sdca"]) == {"m", "scaling", "order", "moduli"}
+    with pytest.raises(ValueError, match="sdca has no option 'q'; it has m, moduli, order, scaling"):
         check_options(METHODS["sdca"], dict(q=3))
 
 

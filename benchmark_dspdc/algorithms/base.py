@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ..checks import choose
 from ..sampling import block_size
 from ..threads import single_threaded
 
@@ -14,6 +15,15 @@ class Algorithm(ABC):
     Creating one does all the set-up (constants, step sizes, storage);
     `advance` does nothing but iterate. A subclass sets ``name``, gives its
     options as keyword arguments of `setup`, and implements the members below.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+    moduli : {"each", "least"}
+        For blocks with different moduli lam_j of strong convexity: step sizes
+        by each block's own, tau_j = tau/lam_j with the norms of the blocks
+        A^j/sqrt(lam_j), or, as the paper reads, by the least of them for all.
 
     Attributes
     ----------
@@ -29,8 +39,8 @@ class Algorithm(ABC):
     name = None
 
     @single_threaded
-    def __init__(self, problem, seed=0, **options):
-        self.problem = problem
+    def __init__(self, problem, seed=0, moduli="each", **options):
+        self.problem = problem.for_steps(moduli)
         self.iterations = 0
         self.info = {}
         # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions
@@ -41,6 +51,7 @@ class Algorithm(ABC):
     def validate(cls, problem, **options):
         """Raise a ValueError if the method cannot run on this problem with these options."""
         n, p = problem.shape
+        choose(options.get("moduli", "each"), ("each", "least"), "moduli")
         if "m" in options:
             block_size(options["m"], n, "m")
         if "q" in options:

@@ -30,6 +30,7 @@ from ..operators.couplings import (
 )
 from ..regularizers import primal_step
 from ..sampling import block_size, draw, generator, partition, subset
+from ..threads import one_thread
 from .base import Algorithm
 
 #: Coordinates handled together: their rows are read for the product and again
@@ -150,10 +151,10 @@ class DSPDC(Algorithm):
         return partition(n, m, rng), partition(p, q, rng)
 
     def _start(self, seeds, dual, primal, steps):
-        n, p = self.problem.shape
+        n = self.problem.shape[0]
         r, s = dual.inverse_probability, primal.inverse_probability
         keep = "rows" if r >= s else "columns"
-        self._x, self._y = np.zeros(p), np.zeros(n)
+        self._x, self._y = np.zeros(self.problem.x_shape), np.zeros(n)
         self._coupling, self._dual, self._primal = self.problem.operator.coupling(
             keep, dual, primal
         )
@@ -167,14 +168,21 @@ class DSPDC(Algorithm):
         )
         self._generator = generator(seeds.generate_state(1)[0])
         self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
-        self._dy = self._dx = np.empty(TILE)
+        if isinstance(self._coupling, tuple):
+            self._iterate = iterate
+            self._dy = self._dx = np.empty(TILE)
+        else:
+            # Blocks are matrices: the same loop in Python, on whole blocks.
+            self._iterate = one_thread()(iterate.py_func)
+            self._dy = np.empty(dual.largest)
+            self._dx = np.empty((primal.largest, *self.problem.x_shape[1:]))
         self.info.update(
             m=dual.largest, q=primal.largest, r=r, s=s, keep=keep,
             tau=steps.tau, sigma=steps.sigma, theta=steps.theta,
         )
 
     def _run(self, n_iterations):
-        iterate(
+        self._iterate(
             self._coupling, self.problem.loss, self.problem.reg, self._b, self._x, self._y,
             self._dual, self._primal, self._constants, self._generator, self._memory,
             self._counters, self._dy, self._dx, n_iterations,

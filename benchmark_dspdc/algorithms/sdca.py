@@ -22,13 +22,14 @@ from ..jit import njit
 from ..losses import dual_step
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..sampling import below, block_size, generator, partition, shuffle_head
+from ..threads import one_thread
 from .base import Algorithm
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16
 
 
-@njit(inline=True)
+@njit(inline=True, cache=True)
 def next_block(visits, memory, permuted, n_blocks, state):
     """The batch after the last one: a free draw, or the next of a permuted epoch."""
     if not permuted:
@@ -83,7 +84,7 @@ def iterate(kept, loss, reg, b, y, starts, order, rho, visits, memory, permuted,
 @njit
 def start(kept, reg):
     """Make what is kept agree with w."""
-    refresh(kept, reg)
+    return refresh(kept, reg)
 
 
 class SDCA(Algorithm):
@@ -131,7 +132,10 @@ class SDCA(Algorithm):
         self._rho = formulas.sdca(n, operator.row_norms2, per_row, self.problem.lam)
         self._y = np.zeros(n)
         self._kept = operator.kept_dual(self._y)
-        start(self._kept, self.problem.reg)
+        compiled = isinstance(self._kept, tuple)
+        # Where blocks are matrices the same loops run in Python.
+        self._iterate = iterate if compiled else one_thread()(iterate.py_func)
+        self._counters[2] += (start if compiled else start.py_func)(self._kept, self.problem.reg)
         self._permuted = order == "permuted"
         self._visits = np.arange(n_blocks)
         self._memory = np.zeros(QUEUE + 2, dtype=np.int64)
@@ -147,7 +151,7 @@ class SDCA(Algorithm):
         )
 
     def _run(self, n_iterations):
-        iterate(
+        self._iterate(
             self._kept, self.problem.loss, self.problem.reg, self.problem.b, self._y,
             self._starts, self._order, self._rho, self._visits, self._memory, self._permuted,
             self._distance, self._generator, self._counters, self._buffer, n_iterations,

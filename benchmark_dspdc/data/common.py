@@ -1,4 +1,4 @@
-"""Random streams of the data layer."""
+"""Random streams and identifiers of the data layer."""
 
 import zlib
 
@@ -29,3 +29,46 @@ def random_stream(seed, purpose):
     """
     seed = check_int(seed, "seed", low=0)
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
+
+
+def as_ids(values, name, length):
+    """Read the labels or the tasks of points.
+
+    Parameters
+    ----------
+    values : array_like of shape (length,)
+        Integers, booleans, strings, or floats without NaN.
+    name : str
+        What they are, for the message.
+    length : int
+        Number of points.
+
+    Returns
+    -------
+    ndarray of shape (length,)
+
+    Raises
+    ------
+    ValueError
+        If the shape, the type or the length is another, or one is NaN.
+    """
+    ids = np.asarray(values)
+    if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids.flat):
+        ids = ids.astype(str)
+    if ids.dtype.kind not in "biufUS":
+        raise ValueError(f"{name} must be numbers or strings, got dtype {ids.dtype}")
+    if ids.ndim != 1:
+        raise ValueError(f"{name} must have 1 dimension(s), got shape {ids.shape}")
+    if len(ids) != length:
+        raise ValueError(f"{name} must be as many as the points, {length}, got {len(ids)}")
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise ValueError(
+            f"{name} must not be NaN, got one at index {int(np.isnan(ids).argmax())}"
+        )
+    return ids
+
+
+def show_id(value):
+    """Write a label or a task for a message: ``3``, ``2.5`` or ``'cat'``."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else repr(value)

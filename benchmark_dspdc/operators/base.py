@@ -27,6 +27,19 @@ class Operator(ABC):
     kind = None
     shape = None
 
+    #: What computing a constant of the step sizes may cost, in passes.
+    constant_passes = 50
+
+    @property
+    def x_shape(self):
+        """Shape of a primal point: (p,), or (p, d, d) where its blocks are matrices."""
+        return (self.shape[1],)
+
+    @property
+    def column_width(self):
+        """Numbers in a primal block."""
+        return 1
+
     @property
     @abstractmethod
     def multiply_adds(self): ...
@@ -74,6 +87,10 @@ class Operator(ABC):
     @abstractmethod
     def norm2_bound(self):
         """A cheap upper bound on |A|^2, infinite if there is none."""
+
+    def more_bounds(self, dual, primal, budget):
+        """Upper bounds (value, kind) on |A_I^J|^2 that only this operator knows of."""
+        return []
 
     @abstractmethod
     def miniature(self):

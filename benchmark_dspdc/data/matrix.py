@@ -1,0 +1,146 @@
+"""Synthetic data of the problems whose variables are matrices."""
+
+from typing import NamedTuple
+
+import numpy as np
+from rich.progress import track
+
+from ..checks import check_int, check_number
+from ..symmetric import diagonal, pack, packed_length
+from .common import random_stream
+
+__all__ = ["MatrixRiskData", "TraceRegressionData", "matrix_risk_data", "trace_regression_data"]
+
+# Entries drawn at a time, at least one matrix: 2 MiB, which stay in the cache until packed.
+CHUNK_ENTRIES = 2**18
+
+
+class MatrixRiskData(NamedTuple):
+    """Data matrices of the multiple-matrix risk problem, packed, and labels.
+
+    Attributes
+    ----------
+    packed : ndarray of shape (n, p, t)
+        Packed form, see `benchmark_dspdc.symmetric`, of the symmetrised ``D_i^j``.
+    b : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    d : int
+        Order of the matrices, ``t = d (d + 1) / 2``.
+    """
+
+    packed: np.ndarray
+    b: np.ndarray
+    d: int
+
+
+class TraceRegressionData(NamedTuple):
+    """Rank-one measurements of matrices.
+
+    Attributes
+    ----------
+    measurements : ndarray of shape (n, p, d)
+        Vectors ``z_ij``; measurement ``i`` of matrix ``j`` is ``z_ij z_ij'``.
+    b : ndarray of shape (n,)
+        ``sum_j z_ij' X_j z_ij`` plus noise.
+    truth : ndarray of shape (p, d, d)
+        The matrices ``X_j`` behind them, positive semidefinite.
+    """
+
+    measurements: np.ndarray
+    b: np.ndarray
+    truth: np.ndarray
+
+
+def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
+    """Generate the data of the paper's matrix risk minimization (figure 3).
+
+    Parameters
+    ----------
+    n, p : int, default=100
+        Number of samples, and of matrices a sample.
+    d : int, default=100
+        Order of the matrices.
+    seed : int, default=0
+        Non-negative.
+    progress : bool, default=False
+        Show a progress bar over the samples.
+
+    Returns
+    -------
+    MatrixRiskData
+        The entries of ``D_i^j`` are standard normal, and ``b_i`` is +1 if the sum over ``j`` of
+        ``<D_i^j, I>`` is positive, else -1. The variables are symmetric, so only
+        ``(D_i^j + (D_i^j)') / 2`` matters; that is what is kept.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The paper's rule for ``b_i`` lacks the sum over ``j``. The matrices are drawn a few at a time,
+    in the order of ``(i, j)``, so that at ``n = p = 100`` and ``d = 200`` there is hardly more
+    memory in use than the 1.6 GB of the result.
+    """
+    n, p, d = check_int(n, "n"), check_int(p, "p"), check_int(d, "d")
+    rng = random_stream(seed, "matrix risk")
+    packed = np.empty((n, p, packed_length(d)))
+    b = np.empty(n)
+    drawn = np.empty((min(p, max(1, CHUNK_ENTRIES // d**2)), d, d))
+    positions = diagonal(d)
+    for i in track(range(n), "matrices", disable=not progress):
+        for j in range(0, p, len(drawn)):
+            part = drawn[:p - j]
+            rng.standard_normal(out=part)
+            pack(part, out=packed[i, j:j + len(part)])
+        b[i] = 1.0 if packed[i][:, positions].sum() > 0 else -1.0
+    return MatrixRiskData(packed, b, d)
+
+
+def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
+    """Generate rank-one measurements of low-rank matrices.
+
+    Parameters
+    ----------
+    n : int, default=400
+        Number of measurements.
+    p : int, default=4
+        Number of matrices.
+    d : int, default=20
+        Their order.
+    rank : int, default=2
+        Their rank, at most ``d``.
+    noise : float, default=0.1
+        Standard deviation of the noise, as a share of that of the measurements without it.
+    seed : int, default=0
+        Non-negative.
+
+    Returns
+    -------
+    TraceRegressionData
+        ``z_ij`` is standard normal, ``X_j`` a multiple of ``W_j W_j'`` with a standard normal
+        ``d x rank`` matrix ``W_j``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The variance of ``z' X z`` is ``2 |X|_F^2``, so the matrices are scaled to
+    ``|X_j|_F^2 = 1 / (2 p)``: the measurements then have variance one whatever the sizes.
+    """
+    n, p, d = check_int(n, "n"), check_int(p, "p"), check_int(d, "d")
+    rank = check_int(rank, "rank", high=d, reason="the order d of the matrices")
+    noise = check_number(noise, "noise", low=0)
+    W = random_stream(seed, "trace regression truth").standard_normal((p, d, rank))
+    truth = np.einsum("jkr,jlr->jkl", W, W)
+    truth /= np.sqrt(2 * p) * np.linalg.norm(truth, axis=(1, 2))[:, None, None]
+    measurements = random_stream(seed, "trace regression vectors").standard_normal((n, p, d))
+    b = noise * random_stream(seed, "trace regression noise").standard_normal(n)
+    for j in range(p):
+        z = measurements[:, j]
+        b += np.einsum("ik,kl,il->i", z, truth[j], z, optimize=False)
+    return TraceRegressionData(measurements, b, truth)

@@ -1,0 +1,258 @@
+"""Triplets of multi-task large margin nearest neighbours: who is near whom, and who intrudes."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..checks import as_array, check_int
+from ..jit import njit
+from .common import as_ids, show_id
+
+__all__ = ["Triplets", "triplets"]
+
+# Entries of the table of products held at a time (32 MiB of float64).
+CHUNK_ENTRIES = 2**22
+
+
+class Triplets(NamedTuple):
+    """Points of several tasks and their triplets ``(u, v, w)``.
+
+    Point ``v`` is a target neighbour of ``u``, one of the nearest points of its class, and ``w``
+    an impostor, one of the nearest points of other classes. All three are of one task.
+
+    Attributes
+    ----------
+    points : ndarray of shape (N, d)
+        The given points, those of a task next to each other; inside a task in the given order.
+    labels : ndarray of shape (N,)
+        Their classes.
+    order : ndarray of shape (N,)
+        ``points = given_points[order]``.
+    task_names : ndarray of shape (G,)
+        The tasks, sorted.
+    starts : ndarray of shape (G + 1,)
+        Task ``j`` has the points ``starts[j] .. starts[j + 1] - 1``.
+    pairs : ndarray of shape (K, 2), int32
+        The ordered pairs ``(u, v)`` and ``(u, w)`` that occur, each once, as rows of ``points``.
+        Sorted by task, then by ``u``; of one ``u`` first its neighbours, then its impostors,
+        either from the nearest to the farthest.
+    pair_starts : ndarray of shape (G + 1,)
+        Range of each task in ``pairs``.
+    near, far : ndarray of shape (n,), int32
+        Triplet ``i`` is made of ``pairs[near[i]] = (u, v)`` and ``pairs[far[i]] = (u, w)``.
+        Sorted by ``u``, then ``v``, then ``w`` in the order of ``pairs``.
+    triplet_starts : ndarray of shape (G + 1,)
+        Range of each task in ``near`` and ``far``.
+    neighbor_pairs : ndarray of int32
+        Rows of ``pairs`` that are target neighbours, the sets N_j of the paper.
+    """
+
+    points: np.ndarray
+    labels: np.ndarray
+    order: np.ndarray
+    task_names: np.ndarray
+    starts: np.ndarray
+    pairs: np.ndarray
+    pair_starts: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
+    triplet_starts: np.ndarray
+    neighbor_pairs: np.ndarray
+
+
+def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
+    """Find the triplets of the MT-LMNN problem.
+
+    Parameters
+    ----------
+    points : array_like of shape (N, d)
+        Training points; not modified.
+    labels, tasks : array_like of shape (N,)
+        Class and task of each point: integers, strings or floats. A class means nothing outside
+        its task, so two tasks may use the same labels.
+    n_neighbors : int, default=3
+        Target neighbours of a point.
+    n_impostors : int, default=1
+        Impostors of a point. The paper's text has one, which makes 191,808 triplets of its 63,936
+        training points; the 1,142,658 that it reports come near six.
+
+    Returns
+    -------
+    Triplets
+        With ``n = N * n_neighbors * n_impostors`` triplets: each target neighbour of a point is
+        combined with each of its impostors.
+
+    Raises
+    ------
+    ValueError
+        If the arguments have different lengths, a number is not finite or its square overflows, a
+        task has one class only, a class of a task has ``n_neighbors`` points or fewer, or the
+        other classes of the task have fewer than ``n_impostors``.
+
+    Notes
+    -----
+    Near means the Euclidean distance, as the sum over the coordinates, in their order, of squared
+    differences in double precision; of equally distant points the one that comes first in
+    ``Triplets.points`` is nearer. A point is not its own neighbour, a copy of it may be.
+
+    The products of all pairs of a task, one GEMM for some rows at a time, only rule points out: a
+    point is kept if its distance from this formula exceeds that of the last place by no more than
+    the rounding errors of both formulas can explain. The places are then given by the sum.
+    """
+    points = as_array(points, "points", 2)
+    labels = as_ids(labels, "labels", len(points))
+    tasks = as_ids(tasks, "tasks", len(points))
+    n_neighbors = check_int(n_neighbors, "n_neighbors")
+    n_impostors = check_int(n_impostors, "n_impostors")
+    _check_number(len(points), n_neighbors, n_impostors)
+
+    task_names, task_codes = np.unique(tasks, return_inverse=True)
+    codes = np.unique(labels, return_inverse=True)[1]
+    order = np.argsort(task_codes, kind="stable")
+    starts = np.searchsorted(task_codes[order], np.arange(len(task_names) + 1))
+    points, labels, codes = points[order], labels[order], codes[order]
+    for j, name in enumerate(task_names):
+        _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
+
+    found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
+    for j, name in enumerate(task_names):
+        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, name)
+    combined = _combine(found, starts, n_neighbors)
+    return Triplets(points, labels, order, task_names, starts, *combined)
+
+
+def _check_number(n_points, n_neighbors, n_impostors):
+    largest = n_points * max(n_neighbors + n_impostors, n_neighbors * n_impostors)
+    if largest >= 2**31:
+        raise ValueError(
+            f"too many triplets or pairs: got {largest} from {n_points} points, n_neighbors="
+            f"{n_neighbors} and n_impostors={n_impostors}, allowed are fewer than {2**31}"
+        )
+
+
+def _check_task(labels, task, n_neighbors, n_impostors):
+    """Refuse a task in which a point lacks neighbours or impostors."""
+    classes, counts = np.unique(labels, return_counts=True)
+    where = f"task {show_id(task)}"
+    if len(classes) < 2:
+        raise ValueError(
+            f"{where} has one class only: got {show_id(classes[0])} for all {len(labels)} points, "
+            "allowed are two or more classes"
+        )
+    few = np.flatnonzero(counts <= n_neighbors)
+    if len(few):
+        raise ValueError(
+            f"class {show_id(classes[few[0]])} of {where} has too few points for n_neighbors="
+            f"{n_neighbors}: got {counts[few[0]]}, allowed are {n_neighbors + 1} or more "
+            f"({len(few)} such classes in the task)"
+        )
+    others = len(labels) - counts
+    few = np.flatnonzero(others < n_impostors)
+    if len(few):
+        raise ValueError(
+            f"{where} has too few points outside class {show_id(classes[few[0]])} for "
+            f"n_impostors={n_impostors}: got {others[few[0]]}, allowed are {n_impostors} or more"
+        )
+
+
+def _search(points, codes, start, stop, n_neighbors, found, task):
+    """Fill the rows ``start .. stop - 1`` of ``found``: neighbours first, then impostors."""
+    # Shifting to the mean makes the products, and with them their rounding errors, small; it
+    # moves a difference of two points by one rounding of either.
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points[start:stop] - points[start:stop].mean(axis=0)
+        norms = np.einsum("ij,ij->i", centred, centred)
+        # |c_u - c_v|^2 by norms and a product is wrong by at most (d + 4) units in the last place
+        # of (|c_u| + |c_v|)^2, the sum of squares by at most d + 2 and the shift by 4 of them.
+        # Twice the total, in eps = two units, leaves room; `tiny` is for squares that underflow.
+        slack = (np.sqrt(norms) + np.sqrt(norms.max())) ** 2
+        slack *= 2 * (points.shape[1] + 8) * np.finfo(float).eps
+        slack += points.shape[1] * np.finfo(float).tiny
+    if not np.isfinite(slack).all():
+        raise ValueError(
+            f"points of task {show_id(task)} are too large: got entries up to "
+            f"{abs(points[start:stop]).max():.3g}, allowed are those whose squared distances do "
+            "not overflow"
+        )
+    norms /= 2
+    size = stop - start
+    step = max(1, CHUNK_ENTRIES // size)
+    products = np.empty((min(step, size), size))
+    best = np.empty(found.shape[1])
+    for row in range(0, size, step):
+        rows = min(step, size - row)
+        np.matmul(centred[row:row + rows], centred.T, out=products[:rows])
+        _select(points, codes, start, row, rows, products, norms, slack, n_neighbors, best, found)
+
+
+@njit(inline=True, exact=True)
+def _squared_distance(points, u, v):
+    total = 0.0
+    for k in range(points.shape[1]):
+        difference = points[u, k] - points[v, k]
+        total += difference * difference
+    return total
+
+
+@njit(inline=True)
+def _insert(value, best, first, last):
+    """Put a value into the sorted ``best[first:last]``; the place, or ``last`` if there is none.
+
+    Equal values keep the order in which they came.
+    """
+    place = last
+    while place > first and value < best[place - 1]:
+        place -= 1
+        if place + 1 < last:
+            best[place + 1] = best[place]
+    if place < last:
+        best[place] = value
+    return place
+
+
+@njit
+def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors, best, found):
+    """Choose for ``rows`` points, from ``start + row`` on; half distances less own norm screen."""
+    n_found = found.shape[1]
+    for r in range(rows):
+        u = start + row + r
+        for k in range(n_found):
+            best[k] = np.inf
+        for other in range(norms.shape[0]):
+            value = norms[other] - products[r, other]
+            if codes[start + other] != codes[u]:
+                if value < best[n_found - 1]:
+                    _insert(value, best, n_neighbors, n_found)
+            elif value < best[n_neighbors - 1] and start + other != u:
+                _insert(value, best, 0, n_neighbors)
+        near_limit = best[n_neighbors - 1] + slack[row + r]
+        far_limit = best[n_found - 1] + slack[row + r]
+
+        for k in range(n_found):
+            best[k] = np.inf
+        for other in range(norms.shape[0]):
+            v = start + other
+            value = norms[other] - products[r, other]
+            same = codes[v] == codes[u]
+            if value <= (near_limit if same else far_limit) and v != u:
+                first, last = (0, n_neighbors) if same else (n_neighbors, n_found)
+                place = _insert(_squared_distance(points, u, v), best, first, last)
+                for k in range(last - 1, place, -1):
+                    found[u, k] = found[u, k - 1]
+                if place < last:
+                    found[u, place] = v
+
+
+def _combine(found, starts, n_neighbors):
+    """List the pairs and the triplets of what was found."""
+    n_points, n_found = found.shape
+    pairs = np.empty((n_points * n_found, 2), dtype=np.int32)
+    pairs[:, 0] = np.repeat(np.arange(n_points, dtype=np.int32), n_found)
+    pairs[:, 1] = found.ravel()
+    numbers = np.arange(n_points * n_found, dtype=np.int32).reshape(n_points, n_found)
+    neighbors, impostors = numbers[:, :n_neighbors], numbers[:, n_neighbors:]
+    shape = (n_points, n_neighbors, n_found - n_neighbors)
+    near = np.broadcast_to(neighbors[:, :, None], shape).ravel()
+    far = np.broadcast_to(impostors[:, None, :], shape).ravel()
+    triplet_starts = starts * (shape[1] * shape[2])
+    return pairs, starts * n_found, near, far, triplet_starts, neighbors.ravel()

@@ -1,0 +1,308 @@
+"""Operators whose columns are blocks: x_j is a symmetric d x d matrix.
+
+Row i has a symmetric matrix A_i^j for each block j, and
+(A x)_i = sum_j <A_i^j, X_j>. `MatrixOperator` stores these matrices, packed;
+`benchmark_dspdc.operators.rank_one` has those of low rank, which are never formed.
+
+Iterations take milliseconds here, so their loop runs in Python (see
+`block_couplings`) on the few products that `BlockOperator` asks for. Norms are
+those of the blocks sqrt(w_j) A^j. With w_j = lam/lam_j they are the norms that
+step sizes need when the blocks' moduli lam_j differ: substituting
+x_j -> x_j sqrt(lam/lam_j) makes all moduli equal to lam.
+"""
+
+import copy
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from ..jit import njit
+from ..symmetric import pack, packed_length, unpack
+from ..threads import side_by_side
+from .base import Operator
+from .block_couplings import BlockColumns, BlockKeptDual, BlockRows
+from .dense import DenseOperator
+from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, top_eigenvalue
+
+
+class BlockOperator(Operator):
+    """An n x p array of symmetric d x d matrices A_i^j.
+
+    Attributes
+    ----------
+    d : int
+        Order of the matrices.
+    weights : ndarray of shape (p,)
+        w_j of the norms; see the module.
+    """
+
+    d = None
+    weights = None
+
+    @property
+    def x_shape(self):
+        return (self.shape[1], self.d, self.d)
+
+    @property
+    def column_width(self):
+        return packed_length(self.d)
+
+    def weighted(self, weights):
+        """The same operator with other weights in its norms; nothing is copied."""
+        other = copy.copy(self)
+        vars(other).pop("block_norms", None)
+        other.weights = np.asarray(weights, dtype=np.float64)
+        return other
+
+    # Products. Methods keep X in the form that the operator stores, (p, ...),
+    # and name rows by a plan, made once for those that are used again.
+
+    @abstractmethod
+    def stored(self, matrices, out=None):
+        """Matrices (q, d, d) in the stored form."""
+
+    @abstractmethod
+    def written_out(self, stored, out=None):
+        """The matrices (q, d, d) of a stored form."""
+
+    @abstractmethod
+    def plan(self, rows):
+        """What the products with the rows need to know of them."""
+
+    @abstractmethod
+    def row_products(self, plan, X, out):
+        """out[k] = sum_j <A_i^j, X_j>, X in the stored form."""
+
+    @abstractmethod
+    def add_rows(self, plan, coef, total, delta):
+        """delta_j = sum_k coef[k] A_i^j and total_j += delta_j, in the stored form.
+
+        Returns the blocks j that the rows touch; delta is not set elsewhere.
+        """
+
+    @abstractmethod
+    def column_products(self, columns, matrices):
+        """sum over j in columns of <A_i^j, matrices[j]> for every row i."""
+
+    @abstractmethod
+    def add_columns(self, columns, y, out):
+        """out[k] = sum_i y_i A_i^j, written out."""
+
+    @abstractmethod
+    def row_cost(self, plan):
+        """Multiply-adds of one product with the rows."""
+
+    @abstractmethod
+    def column_cost(self, columns):
+        """Multiply-adds of one product with the columns."""
+
+    @cached_property
+    def _all_rows(self):
+        return self.plan(np.arange(self.shape[0]))
+
+    def matvec(self, x):
+        x = np.ascontiguousarray(x, dtype=np.float64).reshape(self.x_shape)
+        out = np.empty(self.shape[0])
+        self.row_products(self._all_rows, self.stored(x), out)
+        return out
+
+    def rmatvec(self, y):
+        total = self.stored(np.zeros(self.x_shape))
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        self.add_rows(self._all_rows, y, total, np.empty_like(total))
+        return self.written_out(total)
+
+    # Norms.
+
+    @cached_property
+    @abstractmethod
+    def block_norms(self):
+        """The n x p operator of the numbers sqrt(w_j) |A_i^j|, whose norm bounds that of A."""
+
+    @abstractmethod
+    def gram(self, rows, columns=None, scale=None):
+        """The products sum_j w_j <A_i^j, A_k^j> of rows, each scaled if asked to."""
+
+    @abstractmethod
+    def gram_cost(self, m):
+        """Multiply-adds, or their time's worth, of the Gram matrix of m rows."""
+
+    @property
+    def row_norms2(self):
+        return self.block_norms.row_norms2
+
+    @property
+    def column_norms2(self):
+        return self.block_norms.column_norms2
+
+    def block_sums(self, blocks, transposed, budget):
+        return self.block_norms.block_sums(blocks, transposed, budget)
+
+    def largest_head(self, size, transposed, budget):
+        return self.block_norms.largest_head(size, transposed, budget)
+
+    def norm2_bound(self):
+        return self.block_norms.norm2_bound()
+
+    def pairs(self, dual, primal):
+        shape = (len(dual.starts) - 1, len(primal.starts) - 1)
+        m = dual.largest
+        cost = shape[0] * (self.gram_cost(m) + shape[1] * m ** 3 / 3)
+        return Pairs(
+            shape, cost if m <= LARGEST_GRAM else np.inf,
+            lambda k, l: self.gram(dual.block(k), primal.block(l)),
+        )
+
+    def scaled_norm2(self, rows, scale, exact):
+        if exact:
+            return top_eigenvalue(self.gram(rows, scale=scale))
+        norms = self.block_norms.row_block(rows)
+        return collatz_wielandt(norms.multiply(scale[:, None]) if hasattr(norms, "multiply")
+                                else norms * scale[:, None])
+
+    # States of the methods.
+
+    def coupling(self, keep, dual, primal):
+        kind = BlockRows if keep == "rows" else BlockColumns
+        return kind(self, dual), dual, primal
+
+    def kept_dual(self, y):
+        return BlockKeptDual(self, -self.rmatvec(y) / self.shape[0])
+
+    def kept_dual_cost(self, r):
+        return self.multiply_adds / r
+
+    def coupling_cost(self, r, s):
+        return self.multiply_adds / max(r, s)
+
+
+class MatrixOperator(BlockOperator):
+    """Matrices stored as they are, symmetrised and packed.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (n, p, d (d + 1)/2)
+        See `benchmark_dspdc.symmetric`; half the memory, and half the time of
+        a product, which waits for memory.
+    d : int
+    """
+
+    kind = "matrix blocks"
+
+    #: Blocks of a product that one thread takes at a time; products are summed
+    #: by blocks, so results do not depend on the number of threads.
+    SPAN = 8
+
+    def __init__(self, packed, d, weights=None):
+        self.A = packed
+        self.d = d
+        self.shape = packed.shape[:2]
+        self.weights = np.ones(self.shape[1]) if weights is None else weights
+
+    @property
+    def multiply_adds(self):
+        return 2 * self.A.size
+
+    def stored(self, matrices, out=None):
+        return pack(matrices, out)
+
+    def written_out(self, stored, out=None):
+        return unpack(stored, self.d, out)
+
+    def plan(self, rows):
+        return np.ascontiguousarray(rows, dtype=np.int64)
+
+    def _spans(self, count):
+        return [(k, min(k + self.SPAN, count)) for k in range(0, count, self.SPAN)]
+
+    def row_products(self, plan, X, out):
+        partial = np.empty((self.shape[1], len(plan)))
+        side_by_side(
+            lambda span: _dot_blocks(self.A, plan, None, *span, X, partial),
+            self._spans(self.shape[1]),
+        )
+        out[:len(plan)] = partial.sum(axis=0)
+
+    def add_rows(self, plan, coef, total, delta):
+        coef = np.ascontiguousarray(coef[:len(plan)])
+        side_by_side(
+            lambda span: _add_blocks(self.A, plan, None, *span, coef, delta, total),
+            self._spans(self.shape[1]),
+        )
+        return None
+
+    def column_products(self, columns, matrices):
+        columns = np.ascontiguousarray(columns, dtype=np.int64)
+        partial = np.empty((len(columns), self.shape[0]))
+        X = pack(matrices)
+        side_by_side(
+            lambda span: _dot_blocks(self.A, None, columns, *span, X, partial),
+            self._spans(len(columns)),
+        )
+        return partial.sum(axis=0)
+
+    def add_columns(self, columns, y, out):
+        columns = np.ascontiguousarray(columns, dtype=np.int64)
+        packed = np.empty((len(columns), self.A.shape[2]))
+        side_by_side(
+            lambda span: _add_blocks(self.A, None, columns, *span, y, packed, None),
+            self._spans(len(columns)),
+        )
+        unpack(packed, self.d, out)
+
+    def row_cost(self, plan):
+        return len(plan) * self.shape[1] * self.A.shape[2]
+
+    def column_cost(self, columns):
+        return len(columns) * self.shape[0] * self.A.shape[2]
+
+    @cached_property
+    def block_norms(self):
+        squares = np.einsum("ijk,ijk->ij", self.A, self.A)
+        return DenseOperator(np.sqrt(squares * self.weights))
+
+    def gram(self, rows, columns=None, scale=None):
+        K = np.zeros((len(rows), len(rows)))
+        for j in range(self.shape[1]) if columns is None else columns:
+            block = self.A[rows, j]
+            K += self.weights[j] * (block @ block.T)
+        return K if scale is None else K * scale[:, None] * scale
+
+    def gram_cost(self, m):
+        return m * m * self.shape[1] * self.A.shape[2]
+
+    def miniature(self):
+        return MatrixOperator(pack(np.ones((4, 3, 2, 2))), 2)
+
+
+@njit(nogil=True)
+def _dot_blocks(A, rows, columns, lo, hi, X, partial):
+    """partial[k, i] = <A_i^j, X_k> for the blocks lo <= k < hi; None stands for all."""
+    n = A.shape[0] if rows is None else len(rows)
+    for k in range(lo, hi):
+        j = k if columns is None else columns[k]
+        for e in range(n):
+            i = e if rows is None else rows[e]
+            total = 0.0
+            for c in range(A.shape[2]):
+                total += A[i, j, c] * X[k, c]
+            partial[k, e] = total
+
+
+@njit(nogil=True)
+def _add_blocks(A, rows, columns, lo, hi, coef, delta, total):
+    """delta[k] = sum_i coef_i A_i^j, and total[k] += delta[k] unless it is None."""
+    n = A.shape[0] if rows is None else len(rows)
+    for k in range(lo, hi):
+        j = k if columns is None else columns[k]
+        for c in range(A.shape[2]):
+            delta[k, c] = 0.0
+        for e in range(n):
+            i = e if rows is None else rows[e]
+            if coef[e] != 0.0:
+                for c in range(A.shape[2]):
+                    delta[k, c] += coef[e] * A[i, j, c]
+        if total is not None:
+            for c in range(A.shape[2]):
+                total[k, c] += delta[k, c]

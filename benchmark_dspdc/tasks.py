@@ -1,0 +1,119 @@
+"""The kinds of problems that the benchmark's objective poses, each with its own scores.
+
+A task makes a `Problem` from what a data set hands out and from the
+objective's constants, and looks at a point x as a user of the problem would:
+accuracy, test error, rank. To add one: a class here and an entry in `TASKS`.
+"""
+
+import numpy as np
+
+from .data import task_knn_errors
+from .losses import CLASSIFICATION
+from .matrix_problems import matrix_risk, mt_lmnn, trace_regression
+from .problem import erm
+
+#: Eigenvalues below this part of the largest count as zero in a rank.
+RANK_TOLERANCE = 1e-6
+
+
+class ERM:
+    """Regularised empirical risk, with a test set if there is one."""
+
+    constants = ("lambda1", "lambda2")
+
+    @staticmethod
+    def refuses(loss, task="classification", **data):
+        """Why the data are not for this loss, or None."""
+        if loss in CLASSIFICATION and task != "classification":
+            return f"the {loss} loss needs labels -1 and +1; this data set is {task}"
+        return None
+
+    def __init__(self, constants, loss, A, b, task="classification", A_test=None, b_test=None):
+        self.task = task
+        self.problem = erm(A, b, loss, **constants)
+        self.test = None if A_test is None else erm(A_test, b_test, loss, **constants)
+
+    def scores(self, x):
+        problems = {"": self.problem, "test_": self.test}
+        return dict(nnz=int(np.count_nonzero(x))) | {
+            prefix + name: value
+            for prefix, problem in problems.items() if problem is not None
+            for name, value in problem.score(x, self.task).items()
+        }
+
+
+class MatrixRisk:
+    """Multiple-matrix risk minimisation (figure 3)."""
+
+    constants = ("lam",)
+
+    @staticmethod
+    def refuses(loss, **data):
+        return None
+
+    def __init__(self, constants, loss, D, b):
+        self.problem = matrix_risk(D, b, loss, **constants)
+
+    def scores(self, x):
+        return self.problem.score(x) | dict(mean_rank=float(np.mean(ranks(x))))
+
+
+class TraceRegression:
+    """Trace regression; the error is that of the matrices, relative to the truth."""
+
+    constants = ("lam",)
+
+    @staticmethod
+    def refuses(loss, **data):
+        if loss != "square":
+            return f"trace regression has the square loss, got {loss}"
+        return None
+
+    def __init__(self, constants, loss, measurements, b, truth=None):
+        self.problem = trace_regression(measurements, b, **constants)
+        self.truth = truth
+
+    def scores(self, x):
+        found = self.problem.score(x, "regression") | dict(mean_rank=float(np.mean(ranks(x))))
+        if self.truth is not None:
+            found["error"] = float(np.linalg.norm(x - self.truth) / np.linalg.norm(self.truth))
+        return found
+
+
+class MTLMNN:
+    """Multi-task metric learning: errors of 3 nearest neighbours on the test points."""
+
+    constants = ("lambda0", "lam")
+
+    @staticmethod
+    def refuses(loss, **data):
+        if loss not in CLASSIFICATION:
+            return f"metric learning needs one of the losses {', '.join(CLASSIFICATION)}"
+        return None
+
+    def __init__(self, constants, loss, points, labels, tasks, points_test, labels_test,
+                 tasks_test, **options):
+        self.problem = mt_lmnn(points, labels, tasks, loss=loss, **constants, **options)
+        self.split = (points, labels, tasks, points_test, labels_test, tasks_test)
+        self.euclidean = task_knn_errors(*self.split).overall
+
+    def scores(self, x):
+        found = ranks(x)
+        shared = np.repeat(x[:1], len(self.problem.task_names), axis=0)
+        return dict(
+            test_error=task_knn_errors(*self.split, self.problem.metrics(x)).overall,
+            test_error_shared=task_knn_errors(*self.split, shared).overall,
+            test_error_euclidean=self.euclidean, shared_rank=int(found[0]),
+            mean_rank=float(np.mean(found[1:])) if len(found) > 1 else float(found[0]),
+        )
+
+
+TASKS = {
+    "erm": ERM, "matrix_risk": MatrixRisk, "trace_regression": TraceRegression, "mt_lmnn": MTLMNN,
+}
+
+
+def ranks(x):
+    """Numerical ranks of positive semi-definite matrices (p, d, d)."""
+    values = np.linalg.eigvalsh(x)
+    return np.sum(values > RANK_TOLERANCE * np.maximum(values[:, -1:], 1e-300), axis=1)

@@ -1,0 +1,662 @@
+"""Properties of the data of the matrix problems: triplets, sources, generators, 3-NN scores."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import libsvmdata
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from benchmark_dspdc import symmetric
+from benchmark_dspdc.data import common, histograms, knn, libsvm, matrix, metric_learning, triplets
+from benchmark_dspdc.data.metric_learning import load_metric_learning
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = Path(os.environ.get("LIBSVM_FILES", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """An empty cache, and no network whatever the machine has."""
+
+    def offline(name, *args, **kwargs):
+        raise RuntimeError(f"no network for {name}\nin tests")
+
+    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
+    return tmp_path / "home" / "libsvm"
+
+
+def real_file(name):
+    path = FILES / name
+    if not path.is_file():
+        pytest.skip(f"no {name} in {FILES}; set LIBSVM_FILES to a directory of LIBSVM files")
+    return path
+
+
+def make_points(kind="normal", n=150, d=5, n_tasks=3, n_classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    if kind == "normal":
+        points = rng.standard_normal((n, d))
+    elif kind == "grid":  # many ties and copies
+        points = rng.integers(0, 3, (n, d)).astype(float)
+    else:  # far from the origin, where products alone would lose all digits
+        points = rng.integers(0, 3, (n, d)) + 1e9
+    tasks = np.arange(n) % n_tasks
+    return points, rng.permutation(np.arange(n) // n_tasks % n_classes), tasks
+
+
+def brute_force(points, labels, n_neighbors, n_impostors):
+    """Neighbours and impostors in one task, by sorting all distances and indices."""
+    found = []
+    for u, point in enumerate(points):
+        # Summed coordinate by coordinate; NumPy's own sum has another order.
+        distances = np.zeros(len(points))
+        for k in range(points.shape[1]):
+            distances += (points[:, k] - point[k]) ** 2
+        order = np.lexsort((np.arange(len(points)), distances))
+        near = [v for v in order if labels[v] == labels[u] and v != u][:n_neighbors]
+        far = [v for v in order if labels[v] != labels[u]][:n_impostors]
+        found.append(near + far)
+    return np.array(found)
+
+
+def found_of(data, width):
+    """Second points of the pairs, a row for each first point."""
+    n_points = len(data.points)
+    assert np.array_equal(data.pairs[:, 0], np.repeat(np.arange(n_points), width))
+    return data.pairs[:, 1].reshape(n_points, width)
+
+
+# --- triplets -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["normal", "grid", "far"])
+@pytest.mark.parametrize("n_neighbors, n_impostors", [(3, 1), (1, 1), (2, 6), (5, 3)])
+@pytest.mark.parametrize("chunk", [2**22, 100])
+def test_neighbors_and_impostors_are_those_of_brute_force(
+    kind, n_neighbors, n_impostors, chunk, monkeypatch
+):
+    monkeypatch.setattr(triplets, "CHUNK_ENTRIES", chunk)
+    points, labels, tasks = make_points(kind)
+    data = triplets.triplets(points, labels, tasks, n_neighbors, n_impostors)
+    found = found_of(data, n_neighbors + n_impostors)
+    for j in range(3):
+        rows = slice(data.starts[j], data.starts[j + 1])
+        expected = brute_force(data.points[rows], data.labels[rows], n_neighbors, n_impostors)
+        np.testing.assert_array_equal(found[rows], expected + data.starts[j])
+
+
+def test_sums_are_neither_reordered_nor_fused():
+    # Copies of a point with permuted coordinates are ties of two-term sums only without fused
+    # multiply-adds; with many coordinates, last bits show the order of the sum.
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((20, 2))
+    pairs = np.vstack([np.zeros((4, 2)), base, base[:, ::-1]])
+    wide = rng.permuted(np.tile(rng.standard_normal(37), (60, 1)), axis=1)
+    for points in (pairs, np.vstack([np.zeros((4, 37)), wide])):
+        labels = np.arange(len(points)) // 2 % 2
+        data = triplets.triplets(points, labels, np.zeros(len(points)), 5, 10)
+        np.testing.assert_array_equal(found_of(data, 15), brute_force(points, labels, 5, 10))
+
+
+def test_neighbors_agree_with_scikit_learn():
+    points, labels, tasks = make_points(n=600, d=20)
+    data = triplets.triplets(points, labels, tasks, 3, 4)
+    found = found_of(data, 7)
+    for j in range(3):
+        rows = np.arange(data.starts[j], data.starts[j + 1])
+        for c in range(4):
+            own, other = (rows[side] for side in (data.labels[rows] == c, data.labels[rows] != c))
+            search = NearestNeighbors(algorithm="brute").fit(data.points[own])
+            distances, numbers = search.kneighbors(n_neighbors=3)
+            np.testing.assert_array_equal(found[own, :3], own[numbers])
+            mine = np.linalg.norm(data.points[found[own, :3]] - data.points[own, None], axis=2)
+            np.testing.assert_allclose(mine, distances, rtol=1e-12)
+            search = NearestNeighbors(algorithm="brute").fit(data.points[other])
+            numbers = search.kneighbors(data.points[own], 4, return_distance=False)
+            np.testing.assert_array_equal(found[own, 3:], other[numbers])
+
+
+@pytest.mark.parametrize("kind", [
+    lambda codes: codes,
+    lambda codes: codes / 2 - 1,
+    lambda codes: np.array(["ant", "bee", "cat", "dog"])[codes],
+    lambda codes: np.array(["ant", "bee", "cat", "dog"], dtype=object)[codes],
+    lambda codes: codes.tolist(),
+])
+def test_layout_is_sorted_by_task_and_each_pair_occurs_once(kind):
+    points, labels, tasks = make_points("grid")
+    tasks = np.random.default_rng(1).permutation(tasks)
+    data = triplets.triplets(points, kind(labels), kind(tasks), 2, 3)
+    np.testing.assert_array_equal(data.points, points[data.order])
+    np.testing.assert_array_equal(data.labels, np.asarray(kind(labels))[data.order])
+    np.testing.assert_array_equal(data.task_names, np.unique(kind(tasks)))
+    task_of = np.repeat(np.arange(3), np.diff(data.starts))
+    np.testing.assert_array_equal(task_of, tasks[data.order])
+    for j in range(3):
+        assert (np.diff(data.order[data.starts[j]:data.starts[j + 1]]) > 0).all()
+
+    pairs, near, far = data.pairs, data.near, data.far
+    assert pairs.dtype == near.dtype == far.dtype == data.neighbor_pairs.dtype == np.int32
+    assert len(np.unique(pairs, axis=0)) == len(pairs) == 150 * 5
+    assert len(near) == len(far) == 150 * 2 * 3
+    assert (pairs[near, 0] == pairs[far, 0]).all()
+    assert (data.labels[pairs[near, 0]] == data.labels[pairs[near, 1]]).all()
+    assert (data.labels[pairs[far, 0]] != data.labels[pairs[far, 1]]).all()
+    assert len(np.unique(np.stack([near, far]), axis=1).T) == len(near)
+    np.testing.assert_array_equal(np.unique(near), data.neighbor_pairs)
+    for starts, tasks_of in ((data.pair_starts, task_of[pairs]),
+                             (data.triplet_starts, task_of[pairs[near]]),
+                             (data.triplet_starts, task_of[pairs[far]])):
+        for j in range(3):
+            assert (tasks_of[starts[j]:starts[j + 1]] == j).all()
+        assert starts[0] == 0 and starts[-1] == len(tasks_of)
+
+
+def test_order_of_the_input_does_not_matter_without_ties():
+    points, labels, tasks = make_points()
+    shuffle = np.random.default_rng(2).permutation(len(points))
+    first = triplets.triplets(points, labels, tasks, 2, 2)
+    second = triplets.triplets(points[shuffle], labels[shuffle], tasks[shuffle], 2, 2)
+
+    def given_numbers(data, order):
+        return {tuple(order[data.pairs[[a, b]].ravel()])
+                for a, b in zip(data.near, data.far, strict=True)}
+
+    assert given_numbers(first, first.order) == given_numbers(second, shuffle[second.order])
+
+
+def test_same_labels_in_two_tasks_are_different_classes():
+    points, labels, _ = make_points(n=60)
+    tasks = np.arange(60) % 2
+    both = triplets.triplets(points, labels, tasks)
+    alone = triplets.triplets(points[tasks == 1], labels[tasks == 1], tasks[tasks == 1])
+    np.testing.assert_array_equal(
+        both.pairs[both.pair_starts[1]:] - both.starts[1], alone.pairs
+    )
+
+
+def test_tiny_and_large_numbers_are_searched_exactly():
+    points, labels, tasks = make_points("grid")
+    expected = triplets.triplets(points, labels, tasks)
+    for factor in (2.0**-500, 2.0**500):
+        data = triplets.triplets(factor * points, labels, tasks)
+        np.testing.assert_array_equal(data.pairs, expected.pairs)
+    # All squares underflow: every distance is zero, and the index alone decides.
+    data = triplets.triplets(2.0**-600 * points, labels, tasks)
+    zeros = triplets.triplets(0 * points, labels, tasks)
+    np.testing.assert_array_equal(data.pairs, zeros.pairs)
+
+
+def test_given_arrays_are_not_modified_and_results_do_not_depend_on_threads():
+    points, labels, tasks = make_points(n=600, d=64)
+    copies = points.copy(), labels.copy(), tasks.copy()
+    with threadpool_limits(1):
+        one = triplets.triplets(points, labels, tasks)
+    with threadpool_limits(2):
+        two = triplets.triplets(points, labels, tasks)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(copies, (points, labels, tasks), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.shares_memory(one.points, points)
+
+
+GOOD = {"points": np.arange(16.0).reshape(8, 2), "labels": [0, 0, 0, 0, 1, 1, 1, 1],
+        "tasks": [7] * 8}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [({"labels": [0] * 7}, "labels must be as many as the points, 8, got 7"),
+     ({"tasks": [0] * 9}, "tasks must be as many as the points, 8, got 9"),
+     ({"labels": [[0]] * 8}, "labels must have 1 dimension(s), got shape (8, 1)"),
+     ({"labels": [None] * 8}, "labels must be numbers or strings, got dtype object"),
+     ({"labels": [0.0, np.nan] * 4}, "labels must not be NaN, got one at index 1"),
+     ({"tasks": [np.nan] * 8}, "tasks must not be NaN, got one at index 0"),
+     ({"points": np.full((8, 2), np.nan)}, "points must be finite, got nan at index (0, 0) (16"),
+     ({"points": np.zeros(8)}, "points must have 2 dimension(s), got shape (8,)"),
+     ({"points": np.zeros((0, 2)), "labels": [], "tasks": []},
+      "points must not be empty, got shape (0, 2)"),
+     ({"points": np.linspace(-1e200, 1e200, 16).reshape(8, 2)},
+      "points of task 7 are too large: got entries up to 1e+200, allowed are"),
+     ({"n_neighbors": 0}, "n_neighbors must be an integer >= 1, got 0"),
+     ({"n_impostors": 1.5}, "n_impostors must be an integer >= 1, got 1.5"),
+     ({"n_neighbors": 4},
+      "class 0 of task 7 has too few points for n_neighbors=4: got 4, allowed are 5 or more (2"),
+     ({"n_neighbors": 1, "labels": list("aaaaaaab"), "tasks": ["x"] * 8},
+      "class 'b' of task 'x' has too few points for n_neighbors=1: got 1, allowed are 2 or more"),
+     ({"labels": [2.5] * 8, "tasks": [3.0] * 8},
+      "task 3 has one class only: got 2.5 for all 8 points, allowed are two or more classes"),
+     ({"n_impostors": 5},
+      "task 7 has too few points outside class 0 for n_impostors=5: got 4, allowed are 5 or more"),
+     ({"n_neighbors": 3 * 10**8}, "too many triplets or pairs: got 2400000008 from 8 points")],
+)
+def test_bad_triplet_input_is_refused_with_its_place(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        triplets.triplets(**(GOOD | change))
+
+
+# --- 3-NN errors ----------------------------------------------------------------------------
+
+
+def make_parts(seed=0, d=6):
+    points, labels, tasks = make_points(n=400, d=d, seed=seed)
+    points = points + labels[:, None]
+    train = np.random.default_rng(seed).random(400) < 0.6
+    return [values[part] for part in (train, ~train) for values in (points, labels, tasks)]
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+@pytest.mark.parametrize("given", ["none", "array", "dict"])
+@pytest.mark.parametrize("chunk", [2**22, 100])
+def test_votes_agree_with_scikit_learn_on_mapped_points(k, given, chunk, monkeypatch):
+    monkeypatch.setattr(knn, "CHUNK_ENTRIES", chunk)
+    parts = make_parts()
+    factors = np.random.default_rng(3).standard_normal((3, 6, 4))
+    metrics = factors @ factors.transpose(0, 2, 1)
+    for j in range(3):
+        train, test = parts[2] == j, parts[5] == j
+        maps = np.eye(6) if given == "none" else factors[j]
+        model = KNeighborsClassifier(k).fit(parts[0][train] @ maps, parts[1][train])
+        votes = parts[1][train][model.kneighbors(parts[3][test] @ maps, return_distance=False)]
+        counts = (votes[:, :, None] == np.arange(4)).sum(axis=1)
+        tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
+        # scikit-learn gives a tie to the smallest class, here the nearest of the tied wins.
+        for i in np.flatnonzero(tied):
+            winners = counts[i] == counts[i].max()
+            first = next(vote for vote in votes[i] if winners[vote])
+            counts[i, first] += 1
+        wrong = counts.argmax(axis=1) != parts[4][test]
+        plain = model.predict(parts[3][test] @ maps) != parts[4][test]
+        assert (wrong == plain)[~tied].all()
+        given_metrics = {"none": None, "array": metrics, "dict": dict(enumerate(metrics))}[given]
+        errors = knn.task_knn_errors(*parts, metrics=given_metrics, k=k)
+        assert errors.by_task[j] == wrong.mean()
+    shares = np.bincount(parts[5]) / len(parts[5])
+    assert errors.overall == pytest.approx(errors.by_task @ shares)
+    np.testing.assert_array_equal(errors.task_names, [0, 1, 2])
+
+
+def test_three_different_votes_go_to_the_nearest_point():
+    train = np.array([[1.0], [-2.0], [3.0], [50.0]])
+    errors = knn.task_knn_errors(
+        train, list("cbaz"), [0] * 4, [[0.0], [0.0]], list("ca"), [0, 0]
+    )
+    assert errors.overall == 0.5
+    # Two against two: the pair with the nearest point wins, not the one with the smaller label.
+    errors = knn.task_knn_errors(
+        [[1.0], [2.0], [3.0], [4.0]], list("baab"), [0] * 4, [[0.0]], ["b"], [0], k=4
+    )
+    assert errors.overall == 0.0
+
+
+def test_equally_distant_points_count_in_the_given_order():
+    labels = [0, 1, 2]
+    for shift in range(3):
+        rolled = np.roll(labels, shift)
+        errors = knn.task_knn_errors(
+            np.zeros((3, 2)), rolled, [0] * 3, np.ones((1, 2)), rolled[:1], [0], k=1
+        )
+        assert errors.overall == 0.0
+
+
+def test_task_without_test_points_has_no_error_and_unseen_classes_are_wrong():
+    train = np.arange(8.0)[:, None]
+    errors = knn.task_knn_errors(
+        train, [0, 0, 0, 0, 1, 1, 1, 1], [0] * 4 + [1] * 4, [[0.0], [1.0]], [0, 9], [0, 0]
+    )
+    assert errors.overall == 0.5 and errors.by_task[0] == 0.5 and np.isnan(errors.by_task[1])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [({"test_points": np.zeros((2, 3))}, "test_points must have d=1 columns as train_points have, "
+                                         "got 3"),
+     ({"test_tasks": [0, 5]}, "test_tasks must be among the 2 training tasks, got 5, which has"),
+     ({"k": 5}, "k must be at most the number of training points of each task, got k=5 and 4 "
+                "points in task 0"),
+     ({"k": 0}, "k must be an integer >= 1, got 0"),
+     ({"metrics": np.ones((1, 1, 1))}, "metrics must have a matrix for each of the 2 training "
+                                       "tasks, got 1"),
+     ({"metrics": {0: np.eye(1)}}, "metrics must have a matrix for each of the 2 training tasks, "
+                                   "got none for task 1"),
+     ({"metrics": np.ones((2, 2, 2))}, "metric of task 0 must have shape (1, 1), got (2, 2)"),
+     ({"metrics": [[[1.0]], [[np.inf]]]}, "metric of task 1 must be finite, got inf"),
+     ({"test_labels": [0]}, "test_labels must be as many as the points, 2, got 1")],
+)
+def test_bad_knn_input_is_refused(change, message):
+    good = {"train_points": np.arange(8.0)[:, None], "train_labels": [0, 1] * 4,
+            "train_tasks": [0] * 4 + [1] * 4, "test_points": [[0.0], [1.0]],
+            "test_labels": [0, 1], "test_tasks": [0, 1]}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        knn.task_knn_errors(**(good | change))
+
+
+# --- the stand-in for ALOI ------------------------------------------------------------------
+
+
+def whitening(points, labels, tasks):
+    """Inverse covariances inside classes: that of all tasks, and that of each."""
+    covariances = []
+    for task in np.unique(tasks):
+        centred = np.vstack([points[labels == c] - points[labels == c].mean(axis=0)
+                             for c in np.unique(labels[tasks == task])])
+        covariances.append(centred.T @ centred / len(centred))
+    covariances = np.array(covariances)
+    d = points.shape[1]
+
+    def invert(S):
+        return np.linalg.inv(S + 0.1 * np.trace(S) / d * np.eye(d))
+
+    shared = invert(covariances.mean(axis=0))
+    return np.broadcast_to(shared, covariances.shape), np.array([invert(S) for S in covariances])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_metrics_learnt_on_the_aloi_stand_in_lower_the_error(seed):
+    data = load_metric_learning("aloi_like", n_classes=200, seed=seed)
+    assert data.points.shape == (200 * 64, 128) and data.points_test.shape == (200 * 44, 128)
+    shared, own = whitening(data.points, data.labels, data.tasks)
+    plain, with_shared, with_own = (
+        knn.task_knn_errors(*data[:6], metrics=metrics).overall for metrics in (None, shared, own)
+    )
+    assert 0.12 < plain < 0.20
+    assert with_shared < 0.6 * plain
+    assert with_own < 0.3 * with_shared
+
+
+def test_aloi_stand_in_has_histograms_with_distances_about_the_margin():
+    points, labels = histograms.aloi_like(100)
+    assert points.shape == (10800, 128) and np.array_equal(labels, np.arange(10800) // 108)
+    assert points.min() >= 0 and points.flags.c_contiguous
+    np.testing.assert_allclose(points.sum(axis=1), histograms.MASS)
+    distances = metric_learning._impostor_distances(points, labels, labels // 10)
+    assert 0.7 < np.median(distances) < 1.4
+
+
+def test_fewer_classes_of_the_aloi_stand_in_are_the_first_of_more():
+    few, more = histograms.aloi_like(13, 6, 9, seed=4), histograms.aloi_like(31, 6, 9, seed=4)
+    np.testing.assert_array_equal(few.points, more.points[:13 * 6])
+    other = histograms.aloi_like(13, 6, 9, seed=5)
+    assert not np.array_equal(few.points, other.points)
+
+
+@pytest.mark.parametrize("change", [{"n_classes": 0}, {"n_images": 0}, {"d": 1}, {"seed": -1}])
+def test_aloi_stand_in_refuses_sizes_out_of_range(change):
+    name, = change
+    with pytest.raises(ValueError, match=f"^{name} must be an integer >= "):
+        histograms.aloi_like(**change)
+
+
+# --- sources --------------------------------------------------------------------------------
+
+
+def aloi_text(smallest, n_classes=20, n_images=10, d=128):
+    """Lines as ALOI has them: the object, then the bins that are not empty, from one on."""
+    points, labels = histograms.aloi_like(n_classes, n_images, d, seed=3)
+    lines = []
+    for i in np.random.default_rng(0).permutation(len(labels)):
+        bins = [f"{k + 1}:{value:.6g}" for k, value in enumerate(points[i]) if value > smallest]
+        lines.append(f"{labels[i]} {' '.join(bins)}\n")
+    return "".join(lines).encode()
+
+
+@pytest.mark.parametrize("smallest, dense", [(0.05, True), (0.2, False)])
+def test_aloi_in_its_file_format_becomes_tasks_of_ten_objects(smallest, dense, tmp_path):
+    path = tmp_path / "aloi"
+    path.write_bytes(aloi_text(smallest))
+    summary = libsvm.import_file("aloi", path)
+    assert summary.shape == (200, 128) and summary.dense == dense
+    data = load_metric_learning("aloi", scale="none")
+    assert data.points.shape == (120, 128) and data.points_test.shape == (80, 128)
+    X, y = libsvm.raw("aloi")
+    rows = np.column_stack([y, X if dense else X.toarray()])
+    both = np.vstack([np.column_stack([data.labels, data.points]),
+                      np.column_stack([data.labels_test, data.points_test])])
+    np.testing.assert_array_equal(np.unique(both, axis=0), np.unique(rows, axis=0))
+    assert data.labels.dtype == np.int64
+    np.testing.assert_array_equal(data.tasks, data.labels // 10)
+    np.testing.assert_array_equal(data.tasks_test, data.labels_test // 10)
+    assert data.rule.startswith("aloi: 20 classes in 2 tasks, 120 training and 80 test points")
+    found = triplets.triplets(*data[:3])
+    assert len(found.near) == 360
+    with pytest.raises(OSError, match="letter"):
+        load_metric_learning("letter")
+
+
+@pytest.mark.parametrize("count, number", [(108, 64), (10, 6), (5, 3), (7, 4)])
+def test_training_share_of_each_class_is_rounded_down(count, number):
+    y = np.repeat([3, 1, 2], count)
+    train, test = metric_learning._split(y, np.unique(y), 0.6, None, 0)
+    assert (np.bincount(y[train])[1:] == number).all()
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(3 * count))
+
+
+def test_shares_that_rounding_cuts_short_are_meant_as_written():
+    y = np.zeros(100)
+    assert len(metric_learning._split(y, np.unique(y), 0.29, None, 0)[0]) == 29
+
+
+@pytest.mark.parametrize("n_tasks, sizes", [(None, [2, 2, 2, 2, 2]), (3, [4, 3, 3]), (1, [10])])
+def test_classes_are_cut_into_consecutive_groups(n_tasks, sizes):
+    data = load_metric_learning("digits", n_tasks=n_tasks)
+    for labels, tasks in ((data.labels, data.tasks), (data.labels_test, data.tasks_test)):
+        expected = np.repeat(np.arange(len(sizes)), sizes)
+        np.testing.assert_array_equal(tasks, expected[labels])
+
+
+def test_principal_components_are_those_of_the_training_points():
+    data = load_metric_learning("digits", d=20, scale="none")
+    full = load_metric_learning("digits", scale="none")
+    model = PCA(20, svd_solver="full").fit(full.points)
+    expected = model.transform(full.points_test)
+    signs = np.sign((expected * data.points_test).sum(axis=0))
+    np.testing.assert_allclose(data.points_test, expected * signs, atol=1e-9)
+    np.testing.assert_allclose(data.points.mean(axis=0), 0, atol=1e-10)
+    share = model.explained_variance_ratio_.sum()
+    assert f"20 principal components of 64 features ({share:.1%} of the variance)" in data.rule
+
+
+def test_sparse_sources_give_the_same_components_as_dense_ones(monkeypatch):
+    X, _ = load_digits(return_X_y=True)
+    X = X * (np.random.default_rng(0).random(X.shape) < 0.3)
+    monkeypatch.setattr(metric_learning, "CHUNK_ROWS", 100)
+    one, two = (
+        metric_learning._take_components(stored[:1000], stored[1000:], 9, None, "digits", False)
+        for stored in (X, sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(one[0], two[0], atol=1e-9)
+    np.testing.assert_allclose(one[1], two[1], atol=1e-9)
+    assert one[2] == two[2]
+
+
+def test_scales_do_what_the_rule_says():
+    plain = load_metric_learning("digits", scale="none")
+    ranged = load_metric_learning("digits", scale="range")
+    np.testing.assert_array_equal(ranged.points_test, plain.points_test / 16)
+    assert "divided by 16, the largest entry" in ranged.rule
+    scaled = load_metric_learning("digits")
+    factor = float(re.search(r"divided by ([0-9.e+]+), the root of the median", scaled.rule)[1])
+    np.testing.assert_allclose(scaled.points_test, plain.points_test / factor, rtol=1e-5)
+    found = triplets.triplets(*scaled[:3])
+    far = found.pairs[found.far[::3]]
+    distances = ((found.points[far[:, 0]] - found.points[far[:, 1]]) ** 2).sum(axis=1)
+    assert np.median(distances) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_loading_is_a_function_of_the_seed():
+    first, second, third = (load_metric_learning("digits", seed=s, d=30) for s in (1, 1, 2))
+    for a, b in zip(first, second, strict=True):
+        assert np.array_equal(a, b)
+    assert not np.array_equal(first.points, third.points)
+    with threadpool_limits(2):
+        again = load_metric_learning("digits", seed=1, d=30)
+    np.testing.assert_array_equal(first.points, again.points)
+
+
+def test_subsampling_keeps_the_share_of_each_class():
+    data = load_metric_learning("digits", max_per_class=20, n_classes=6)
+    assert (np.bincount(data.labels) == [12] * 6).all()
+    assert (np.bincount(data.labels_test) == [8] * 6).all()
+    assert len(np.unique(data.tasks)) == 3
+
+
+def test_bundled_digits_are_easy_for_the_euclidean_vote():
+    data = load_metric_learning("digits", n_tasks=1)
+    assert knn.task_knn_errors(*data[:6]).overall < 0.03
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [({"source": "iris"}, "source must be one of 'aloi', 'aloi_like', 'letter', 'mnist', "
+                          "'pendigits', 'digits', got 'iris'"),
+     ({"scale": "unit"}, "scale must be one of 'impostor', 'range', 'none', got 'unit'"),
+     ({"d": 65}, "d must be an integer from 1 to 64 (the features of digits), got 65"),
+     ({"d": 0}, "d must be an integer from 1 to 64 (the features of digits), got 0"),
+     ({"n_tasks": 6}, "n_tasks must be an integer from 1 to 5 (a task needs two of the 10 "
+                      "classes), got 6"),
+     ({"n_classes": 11}, "n_classes must be an integer from 2 to 10 (those of digits), got 11"),
+     ({"n_classes": 1}, "n_classes must be an integer >= 2, got 1"),
+     ({"train": 1.0}, "train must be a finite number > 0 and < 1, got 1.0"),
+     ({"train": 0.001}, "train must leave points of each class for training and for test, got "
+                        "0.001 with 178 points of class 0"),
+     ({"max_per_class": 1}, "max_per_class must be an integer >= 2, got 1"),
+     ({"max_per_class": 5, "d": 40}, "d must be at most the 30 training points, got 40"),
+     ({"seed": -1}, "seed must be an integer >= 0, got -1")],
+)
+def test_bad_source_arguments_are_refused(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        load_metric_learning(**({"source": "digits"} | change))
+
+
+def test_equal_points_in_all_classes_cannot_give_a_scale():
+    with pytest.raises(ValueError, match="scale 'impostor' needs points that differ"):
+        metric_learning._scale_of(np.ones((8, 2)), np.arange(8) % 2, np.zeros(8), None)
+    assert metric_learning._scale_of(None, None, None, 0.0)[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "source, file, n_tasks, shape, error",
+    [("letter", "letter.scale.bz2", 13, (8990, 16), 0.02),
+     ("pendigits", "pendigits.bz2", 5, (4494, 16), 0.01)],
+)
+def test_real_small_sources(source, file, n_tasks, shape, error):
+    libsvm.import_file(source, real_file(file))
+    data = load_metric_learning(source)
+    assert data.points.shape == shape and data.tasks.max() == n_tasks - 1
+    assert knn.task_knn_errors(*data[:6]).overall < error
+    assert len(triplets.triplets(*data[:3], n_impostors=2).near) == 6 * len(data.points)
+
+
+# --- matrix problems ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 16, 63, 64, 65, 130])
+@pytest.mark.parametrize("batch", [(), (0,), (3,), (2, 2)])
+def test_packing_keeps_inner_products_and_unpacking_inverts_it(d, batch):
+    rng = np.random.default_rng(d)
+    A, B = rng.standard_normal((2, *batch, d, d))
+    half = (A + np.swapaxes(A, -1, -2)) / 2
+    packed = symmetric.pack(A)
+    assert packed.shape == (*batch, d * (d + 1) // 2)
+    rows, columns = np.tril_indices(d)
+    expected = half[..., rows, columns] * np.where(rows == columns, 1, np.sqrt(2))
+    np.testing.assert_allclose(packed, expected, rtol=1e-14, atol=1e-15)
+    products = (half * (B + np.swapaxes(B, -1, -2)) / 2).sum(axis=(-2, -1))
+    np.testing.assert_allclose((packed * symmetric.pack(B)).sum(axis=-1), products, atol=1e-10)
+    back = symmetric.unpack(packed, d)
+    np.testing.assert_allclose(back, half, rtol=1e-14, atol=1e-15)
+    np.testing.assert_array_equal(back, np.swapaxes(back, -1, -2))
+    np.testing.assert_array_equal(packed[..., symmetric.diagonal(d)],
+                                  np.diagonal(A, axis1=-2, axis2=-1))
+    np.testing.assert_allclose(symmetric.pack(back), packed, rtol=1e-15)
+
+
+def test_packing_writes_where_it_is_told():
+    A = np.random.default_rng(0).standard_normal((3, 4, 4))
+    kept = A.copy()
+    out, back = np.empty((3, 10)), np.empty((3, 4, 4))
+    assert symmetric.pack(A, out=out) is out
+    assert symmetric.unpack(out, 4, out=back) is back
+    np.testing.assert_array_equal(out, symmetric.pack(np.asfortranarray(A)))
+    np.testing.assert_array_equal(out, symmetric.pack(A.tolist()))
+    np.testing.assert_array_equal(A, kept)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [(lambda: symmetric.pack(np.ones((2, 3))), "matrices must be square, of shape (..., d, d), "
+                                               "got shape (2, 3)"),
+     (lambda: symmetric.pack(np.ones(4)), "matrices must be square"),
+     (lambda: symmetric.unpack(np.ones(5), 2), "packed must have shape (..., 3) for d=2, got "
+                                               "shape (5,)"),
+     (lambda: symmetric.unpack(np.ones(3), 0), "d must be an integer >= 1, got 0"),
+     (lambda: symmetric.pack(np.eye(2), out=np.ones(4)), "out must be a writable C-contiguous "
+                                                         "float64 array of shape (3,), got"),
+     (lambda: symmetric.pack(np.eye(2), out=np.ones(6)[::2]), "out must be a writable"),
+     (lambda: symmetric.pack(np.eye(2), out=np.ones(3, np.float32)), "out must be a writable"),
+     (lambda: symmetric.unpack(np.ones(3), 2, out=[1]),
+      "out must be a writable C-contiguous float64 array of shape (2, 2), got list")],
+)
+def test_packing_refuses_other_shapes(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        call()
+
+
+@pytest.mark.parametrize("chunk", [2**18, 1, 50])
+def test_matrix_risk_data_is_the_stated_construction_whatever_the_chunks(chunk, monkeypatch):
+    n, p, d, seed = 12, 7, 4, 3
+    monkeypatch.setattr(matrix, "CHUNK_ENTRIES", chunk)
+    data = matrix.matrix_risk_data(n, p, d, seed)
+    D = common.random_stream(seed, "matrix risk").standard_normal((n, p, d, d))
+    np.testing.assert_array_equal(data.packed, symmetric.pack(D))
+    traces = np.trace(D, axis1=2, axis2=3).sum(axis=1)
+    np.testing.assert_array_equal(data.b, np.where(traces > 0, 1.0, -1.0))
+    assert set(np.unique(data.b)) == {-1.0, 1.0} and data.d == d
+    assert not np.array_equal(data.packed, matrix.matrix_risk_data(n, p, d, seed + 1).packed)
+
+
+def test_matrix_risk_data_needs_hardly_more_memory_than_its_result():
+    code = (
+        "import resource; from benchmark_dspdc.data import matrix_risk_data\n"
+        "matrix_risk_data(2, 2, 200)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "size = matrix_risk_data(20, 50, 200).packed.nbytes\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / size)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True,
+                         text=True).stdout
+    assert float(out) < 1.1
+
+
+def test_trace_regression_data_are_quadratic_forms_with_the_stated_variance():
+    data = matrix.trace_regression_data(20000, 3, 6, rank=2, noise=0.0, seed=1)
+    forms = np.einsum("ijk,jkl,ijl->i", data.measurements, data.truth, data.measurements)
+    np.testing.assert_allclose(data.b, forms, atol=1e-12)
+    assert data.b.var() == pytest.approx(1.0, abs=0.05)
+    values = np.linalg.eigvalsh(data.truth)
+    assert (abs(values[:, :4]) < 1e-12).all() and (values[:, 4:] > 1e-3).all()
+    noisy = matrix.trace_regression_data(20000, 3, 6, rank=2, noise=0.3, seed=1)
+    np.testing.assert_array_equal(noisy.measurements, data.measurements)
+    assert (noisy.b - data.b).std() == pytest.approx(0.3, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [({"n": 0}, "n must be an integer >= 1, got 0"),
+     ({"rank": 21}, "rank must be an integer from 1 to 20 (the order d of the matrices), got 21"),
+     ({"noise": -1}, "noise must be a finite number >= 0, got -1")],
+)
+def test_trace_regression_refuses_arguments_out_of_range(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        matrix.trace_regression_data(**change)
