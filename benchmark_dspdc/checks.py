@@ -46,15 +46,20 @@ def check_int(value, name, low=1, high=None, reason=""):
     return int(value)
 
 
-def as_array(array, name, ndim):
-    """A finite C-contiguous float64 array, without touching the given one."""
+def as_given(array, name):
+    """The array of what is given, whatever its type and shape."""
     try:
-        given = np.asarray(array)
+        return np.asarray(array)
     except ValueError:
         raise ValueError(
             f"{name} must be an array of real numbers, got {type(array).__name__} with rows of "
             "different lengths"
         ) from None
+
+
+def as_array(array, name, ndim):
+    """A finite C-contiguous float64 array, without touching the given one."""
+    given = as_given(array, name)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of real numbers, got dtype {given.dtype}")
     if given.ndim != ndim:

@@ -42,7 +42,9 @@ def _parser():
     figure = commands.add_parser("figure", help="draw the gaps of a result file over time or work")
     figure.add_argument("results", nargs="*", type=Path, help="as for summary")
     figure.add_argument("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
-    figure.add_argument("-x", choices=("seconds", "passes", "updates"), default="seconds")
+    figure.add_argument(
+        "-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds"
+    )
     figure.set_defaults(run=_figure)
 
     importer = commands.add_parser(

@@ -7,7 +7,7 @@ the cone of d x d positive semi-definite matrices and their inner product <A, X>
 
 import numpy as np
 
-from .checks import as_array, check_number, choose
+from .checks import as_array, as_given, check_number, choose
 from .data.common import show_id
 from .data.triplets import triplets
 from .losses import CLASSIFICATION, LOSSES
@@ -78,7 +78,7 @@ def trace_regression(measurements, b, lam=0.01):
     M. Slawski, P. Li, M. Hein. Regularization-free estimation in trace
     regression with symmetric positive semidefinite matrices. NeurIPS 2015.
     """
-    given = np.asarray(measurements)
+    given = as_given(measurements, "measurements")
     z = as_array(given[:, None] if given.ndim == 2 else given, "measurements", 3)
     n, p, d = z.shape
     b = _targets(b, n, "square")
@@ -111,7 +111,7 @@ class MetricProblem(Problem):
 
     def metric(self, x, task):
         """The d x d matrix of the squared distance (z - z')'M(z - z') in a task."""
-        found = np.flatnonzero(self.task_names == task)
+        found = np.flatnonzero(self.task_names == task) if np.ndim(task) == 0 else ()
         if len(found) != 1:
             shown = ", ".join(show_id(name) for name in self.task_names[:6])
             more = ", ..." if len(self.task_names) > 6 else ""
@@ -204,7 +204,7 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
 
 
 def _packed(D):
-    given = np.asarray(D)
+    given = as_given(D, "D")
     if given.ndim == 3:
         packed = as_array(given, "D", 3)
         t = packed.shape[2]

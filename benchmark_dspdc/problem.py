@@ -237,9 +237,10 @@ def check_scale(problem):
         size = float(problem.operator.row_norms2.sum())
     if not max(size, size / problem.lam) < LARGEST_SIZE:
         raise ValueError(
-            f"the problem is too badly scaled for double precision: the sum of squares of A, and "
-            f"that divided by the strong convexity lambda2, must be below {LARGEST_SIZE:g}, got "
-            f"{size:.3g} with lambda2={problem.lam:g}; scale A"
+            "the problem is too badly scaled for double precision: the sum of squares of the "
+            "data, and that divided by the modulus of strong convexity (lambda2, or the least "
+            f"of lam and lambda0), must be below {LARGEST_SIZE:g}, got {size:.3g} and the modulus "
+            f"{problem.lam:g}; scale the data"
         )
     return problem
 

@@ -172,9 +172,9 @@ class PSDFrobenius:
     and its gradient Pi_+(M)/lam, where Pi_+ sets the negative eigenvalues to zero.
     """
 
-    #: A matrix counts as positive semi-definite if it is after adding this much
-    #: of its size to the diagonal.
-    TOLERANCE = 1e-10
+    #: A matrix counts as positive semi-definite if it is after adding to the
+    #: diagonal this much of its norm, or of the norm at which its term of g is 1/2.
+    TOLERANCE = 1e-11
 
     def __init__(self, lam, d, centre=None, linear=None):
         self.lam = np.asarray(lam, dtype=np.float64)
@@ -259,7 +259,7 @@ def _(reg):
 
 @reg_value.register(PSDFrobenius)
 def _(reg, x):
-    if not is_psd(x, reg.TOLERANCE).all():
+    if not is_psd(x, reg.TOLERANCE, 1.0 / np.sqrt(reg.lam)).all():
         return np.inf
     value = 0.5 * reg.lam @ np.einsum("jkl,jkl->j", x, x) + reg.constant
     return float(value if reg.shift is None else value - np.vdot(reg.shift, x))
@@ -298,7 +298,7 @@ def _(reg, order, lo, hi, x, tau, tau_over_n, buffer):
     return done
 
 
-@njit
+@njit(nogil=True)
 def _before_projection(blocks, x, tau, tau_over_n, lam, weights, shift, buffer):
     """(X_j - (tau_j/n) B_j + tau_j shift_j)/(1 + tau_j lam_j), with tau_j = tau w_j."""
     for k in range(blocks.shape[0]):
@@ -313,7 +313,7 @@ def _before_projection(blocks, x, tau, tau_over_n, lam, weights, shift, buffer):
                 buffer[k, a, c] = factor * value
 
 
-@njit
+@njit(nogil=True)
 def _after_projection(blocks, x, buffer):
     for k in range(blocks.shape[0]):
         j = blocks[k]

@@ -4,7 +4,8 @@
 a second beside what the machine can do at that moment: dgemm, and a bare loop
 of a dot product and an axpy over the same rows in the same kind of order. On a
 shared machine only ratios mean something, so the sides of a ratio are timed in
-turn and each is represented by its best time. Everything runs on one thread.
+turn and each is represented by its best time. Everything runs on one thread
+but for the iterations and batches on matrices, which say so.
 """
 
 import functools
@@ -364,11 +365,21 @@ GROUPS = {
 
 # The table ----------------------------------------------------------------------------
 
+def matrix_groups():
+    """The groups of `speed_matrix`, which is imported late as it uses this module."""
+    from . import speed_matrix
+
+    return {
+        "psd": speed_matrix.psd_kernels, "triplets": speed_matrix.triplet_kernels,
+        "matrix-sizes": speed_matrix.sizes,
+    }
+
+
 @single_threaded
 def run(json_file=None, only=None, data=None, console=None):
     """Measure, print a table, and write the figures as JSON if asked to."""
     console = console or Console()
-    groups = dict(GROUPS)
+    groups = GROUPS | matrix_groups()
     if data is not None:
         if not Path(data).is_dir():
             raise ValueError(f"--data must be a folder with LIBSVM files, got {data}")
@@ -376,7 +387,8 @@ def run(json_file=None, only=None, data=None, console=None):
     if only is not None:
         groups = {name: group for name, group in groups.items() if only in name}
         if not groups:
-            raise ValueError(f"--only must be part of one of {', '.join(GROUPS)}, got {only!r}")
+            known = ", ".join(GROUPS | matrix_groups())
+            raise ValueError(f"--only must be part of one of {known}, got {only!r}")
     dgemm = Dgemm()
     peak = dgemm.multiply_adds / in_turn(dgemm)[0]
     console.print(f"this machine, one thread: dgemm {peak / 1e9:.1f} G multiply-adds/s")

@@ -16,6 +16,7 @@ __all__ = ["diagonal", "pack", "packed_length", "unpack"]
 # last was fastest at d = 128 and 200 (AVX2, November 2026).
 TILE = 64
 HALF_ROOT = float(np.sqrt(0.5))
+ROOT = float(np.sqrt(2.0))
 
 
 def packed_length(d):
@@ -146,3 +147,45 @@ def _unpack(packed, matrices):
                         matrices[b, row, index(None, k)] = value
         for k in range(d):
             matrices[b, k, k] = packed[b, k * (k + 3) // 2]
+
+
+@njit(nogil=True)
+def pack_step(columns, x, dx, factor, packed):
+    """Block j of `packed` = x_j + factor dx_k for column k, or x_j if dx is None.
+
+    The matrices are exactly symmetric; their lower triangles are read.
+    """
+    d = x.shape[1]
+    for k in range(columns.shape[0]):
+        j = columns[k]
+        for a in range(d):
+            start = a * (a + 1) // 2
+            if dx is None:
+                for c in range(a):
+                    packed[j, start + c] = ROOT * x[j, a, c]
+                packed[j, start + a] = x[j, a, a]
+            else:
+                for c in range(a):
+                    packed[j, start + c] = ROOT * (x[j, a, c] + factor * dx[k, a, c])
+                packed[j, start + a] = x[j, a, a] + factor * dx[k, a, a]
+
+
+@njit(nogil=True)
+def unpack_sum(columns, w, dw, factor, touched, out):
+    """out_k = w_j + factor dw_j written out, for column k; dw counts where touched."""
+    d = out.shape[1]
+    for k in range(columns.shape[0]):
+        j = columns[k]
+        step = factor if touched[j] else 0.0
+        for top in range(0, d, TILE):
+            for left in range(0, top + 1, TILE):
+                for a in range(top, min(top + TILE, d)):
+                    start = a * (a + 1) // 2
+                    for c in range(left, min(left + TILE, a + 1)):
+                        value = w[j, start + c]
+                        if step != 0.0:
+                            value += step * dw[j, start + c]
+                        if c < a:
+                            value *= HALF_ROOT
+                        out[k, a, c] = value
+                        out[k, c, a] = value

@@ -5,7 +5,6 @@ import itertools
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator
 
 import scipy.linalg  # noqa: F401  (its BLAS is another library than numpy's, to be limited too)
 from threadpoolctl import ThreadpoolController
@@ -18,7 +17,7 @@ _controller = functools.cache(ThreadpoolController)
 
 # One thread for BLAS ------------------------------------------------------------------
 
-class _OneThread(ContextDecorator):
+class _OneThread:
     """The limit belongs to the process, so entering it again only counts how often."""
 
     def __init__(self):

@@ -2,29 +2,14 @@ import numpy as np
 import pytest
 import transcriptions
 from conftest import LOSSES, OPERATORS, make_factors, make_labels, make_problem
+from replay import drawn_batches, drawn_blocks
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
-from benchmark_dspdc.algorithms.sdca import QUEUE, fill_queue, next_block
-from benchmark_dspdc.sampling import draw, generator
 
 N, P, D = 30, 12, 5
 ITERATIONS = 200
 BLOCKS = [(4, 5), (13, 2)]       # keeps A'y, keeps A x
-
-
-def drawn_blocks(algorithm, n_iterations, seed):
-    """The index sets that a fresh DSPDC with this seed will use."""
-    seeds = np.random.SeedSequence(seed)
-    dual, primal = algorithm._samplers(seeds, algorithm.m_, algorithm.q_, algorithm.sampling_)
-    state = generator(seeds.generate_state(1)[0])
-    ahead = np.full((2, 2), -1)
-    blocks = []
-    for _ in range(n_iterations):
-        lo, hi = draw(dual, state, ahead[0])
-        first, last = draw(primal, state, ahead[1])
-        blocks.append((dual.order[lo:hi].copy(), primal.order[first:last].copy()))
-    return blocks
 
 
 def make_dspdc(cls, problem, seed, m, q, sampling, **options):
@@ -74,21 +59,6 @@ def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
     algorithm.advance(ITERATIONS)
     np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
     np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
-
-
-def drawn_batches(algorithm, n_iterations, seed):
-    seeds = np.random.SeedSequence(seed)
-    state = generator(seeds.generate_state(1)[0])
-    n_blocks = int(algorithm.info["r"])
-    visits, memory = np.arange(n_blocks), np.zeros(QUEUE + 2, dtype=np.int64)
-    permuted = algorithm.info["order"] == "permuted"
-    fill_queue(visits, memory, permuted, n_blocks, state)
-    queue = list(memory[:QUEUE])
-    order = np.arange(N) if algorithm._order is None else algorithm._order
-    starts = algorithm._starts
-    while len(queue) < n_iterations:
-        queue.append(next_block(visits, memory, permuted, n_blocks, state))
-    return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
 
 
 @pytest.mark.parametrize("order", ["random", "permuted"])

@@ -157,7 +157,7 @@ def test_option_names_include_those_passed_on():
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
     assert option_names(METHODS["sdca"]) == {"m", "scaling", "order", "moduli"}
-    with pytest.raises(ValueError, match="sdca has no option 'q'; it has m, moduli, order, scaling"):
+    with pytest.raises(ValueError, match="no option .q.; it has m, moduli, order, scaling"):
         check_options(METHODS["sdca"], dict(q=3))
 
 

@@ -113,3 +113,169 @@ def prox_sdca(A, b, loss, lambda1, lambda2, batches, scale_of):
             rho = scale_of(K) * (A[k] @ A[k]) / (lambda2 * n)
             y[k] = dual_step(loss, A[k] @ x, b[k], y[k], rho)
     return primal(y), y
+
+
+# Matrices -------------------------------------------------------------------------------
+#
+# D has shape (n, p, d, d) and X shape (p, d, d); <D_i, X> is the sum over all entries.
+# g_j(X) = (lam_j/2) |X - centre_j|^2 + <linear_j, X> on the cone.
+
+def positive_part(M):
+    """The projection on the cone of positive semi-definite matrices."""
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+def matrix_step(C, tau, lam, centre, linear):
+    """argmin over Q in the cone of g_j(Q) + |Q - C|^2/(2 tau)."""
+    return positive_part((C / tau + lam * centre - linear) / (1 / tau + lam))
+
+
+def matrix_algorithm_1(D, b, loss, lam, centre, linear, taus, sigma, theta, boost, blocks):
+    """DSPDC with matrices for coordinates and a primal step for each of them."""
+    n, p, d, _ = D.shape
+    X, Xbar, y = np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros(n)
+    for I, J in blocks:
+        new_y = y.copy()
+        for i in I:
+            new_y[i] = dual_step(loss, np.sum(D[i] * Xbar), b[i], y[i], n / sigma)
+        ybar = y + boost * (new_y - y)
+        new_X = X.copy()
+        for j in J:
+            product = sum(ybar[i] * D[i, j] for i in range(n))
+            new_X[j] = matrix_step(
+                X[j] - taus[j] / n * product, taus[j], lam[j], centre[j], linear[j]
+            )
+        Xbar = X + (theta + 1) * (new_X - X)
+        X, y = new_X, new_y
+    return X, y
+
+
+def clipped_algorithm_1(A, b, loss, lam, taus, sigma, theta, boost, blocks):
+    """DSPDC on numbers x >= 0 with g_j(x) = lam_j x^2/2."""
+    n, p = A.shape
+    x, y, xbar = np.zeros(p), np.zeros(n), np.zeros(p)
+    for I, J in blocks:
+        new_y = y.copy()
+        for i in I:
+            new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], n / sigma)
+        ybar = y + boost * (new_y - y)
+        new_x = x.copy()
+        gradient = A.T @ ybar / n
+        new_x[J] = np.maximum((x - taus * gradient) / (1 + taus * lam), 0)[J]
+        xbar = x + (theta + 1) * (new_x - x)
+        x, y = new_x, new_y
+    return x, y
+
+
+def mt_lmnn_triplets(points, labels, tasks, n_neighbors, n_impostors):
+    """The sets N_j and S_j of the paper: lists of (j, u, v) and of (j, u, v, w), j from 1 on."""
+    pairs, triples = [], []
+    for j, task in enumerate(sorted(set(tasks)), 1):
+        members = [u for u in range(len(points)) if tasks[u] == task]
+        for u in members:
+            def distance(v, u=u):
+                return np.sum((points[u] - points[v]) ** 2)
+            same = [v for v in members if v != u and labels[v] == labels[u]]
+            other = [w for w in members if labels[w] != labels[u]]
+            for v in sorted(same, key=distance)[:n_neighbors]:
+                pairs.append((j, u, v))
+                for w in sorted(other, key=distance)[:n_impostors]:
+                    triples.append((j, u, v, w))
+    return pairs, triples
+
+
+def mt_lmnn_matrices(points, pairs, triples, n_tasks):
+    """Z_i, T(i), and C_j for j = 0, ..., p."""
+    def outer(u, v):
+        return np.outer(points[u] - points[v], points[u] - points[v])
+    d = points.shape[1]
+    Z = np.array([outer(u, w) - outer(u, v) for _, u, v, w in triples])
+    T = np.array([j for j, *_ in triples])
+    C = np.zeros((n_tasks + 1, d, d))
+    for j, u, v in pairs:
+        C[j] += outer(u, v)
+    C[0] = C[1:].sum(axis=0)
+    return Z, T, C
+
+
+def algorithm_3(Z, T, C, loss, lambda0, lam, taus, sigma, theta, boost, blocks):
+    """DSPDC customised for MT-LMNN (W_0 sums over all tasks, which the paper misprints)."""
+    n, d, _ = Z.shape
+    n_tasks = len(C) - 1
+    lams = np.array([lambda0] + [lam] * n_tasks)
+    centre = np.zeros((n_tasks + 1, d, d))
+    centre[0] = np.eye(d)
+    X, Xbar, y = np.zeros_like(C), np.zeros_like(C), np.zeros(n)
+    W, B = np.zeros_like(C), np.zeros_like(C)
+    for I, J in blocks:
+        new_y = y.copy()
+        for i in I:
+            z = np.sum(Z[i] * (Xbar[T[i]] + Xbar[0]))
+            new_y[i] = dual_step(loss, z, 1.0, y[i], n / sigma)
+        new_B = np.zeros_like(C)
+        for i in I:
+            new_B[T[i]] += (new_y[i] - y[i]) * Z[i]
+        W[1:] = W[1:] + boost * new_B[1:] + (1 - boost) * B[1:]
+        W[0] = W[1:].sum(axis=0)
+        new_X = X.copy()
+        for j in J:
+            new_X[j] = matrix_step(
+                X[j] - taus[j] / n * W[j], taus[j], lams[j], centre[j], C[j] / n
+            )
+        Xbar = X + (theta + 1) * (new_X - X)
+        X, y, B = new_X, new_y, new_B
+    return X, y
+
+
+def matrix_spdc(D, b, loss, lam, weights, centre, linear, gamma, batches):
+    """SPDC on matrices: all moduli equal min(lam) after X_j -> X_j sqrt(weights_j)."""
+    n, p, d, _ = D.shape
+    m, least = len(batches[0]), min(lam)
+    R = np.sqrt(max(sum(weights[j] * np.sum(D[i, j] ** 2) for j in range(p)) for i in range(n)))
+    tau = np.sqrt(m * gamma / (n * least)) / (2 * R)
+    sigma = np.sqrt(n * least / (m * gamma)) / (2 * R)
+    theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * least * gamma)))
+    X, Xbar, U, y = np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros(n)
+    for K in batches:
+        change = np.zeros((p, d, d))
+        for k in K:
+            new = dual_step(loss, np.sum(D[k] * Xbar), b[k], y[k], 1 / sigma)
+            change += (new - y[k]) * D[k]
+            y[k] = new
+        new_X = np.array([
+            matrix_step(
+                X[j] - tau * weights[j] * (U[j] + change[j] / m), tau * weights[j], lam[j],
+                centre[j], linear[j],
+            ) for j in range(p)
+        ])
+        U = U + change / n
+        Xbar = new_X + theta * (new_X - X)
+        X = new_X
+    return X, y
+
+
+def matrix_sdca(D, b, loss, lam, divisors, centre, linear, batches, safe):
+    """Mini-batch prox-SDCA on matrices, rho_i = (s/n) sum_j |D_i^j|^2/divisors_j.
+
+    s is the norm of the batch's normalised Gram matrix, or its size if `safe`.
+    """
+    n, p = D.shape[:2]
+    scaled = (D / np.sqrt(divisors)[:, None, None]).reshape(n, -1)
+    norms = np.linalg.norm(scaled, axis=1)
+    y = np.zeros(n)
+
+    def primal(y):
+        return np.array([
+            positive_part(
+                -sum(y[i] * D[i, j] for i in range(n)) / n + lam[j] * centre[j] - linear[j]
+            ) / lam[j] for j in range(p)
+        ])
+
+    for K in batches:
+        X = primal(y)
+        rows = scaled[K] / norms[K, None]
+        s = len(K) if safe else np.linalg.norm(rows @ rows.T, 2)
+        for k in K:
+            y[k] = dual_step(loss, np.sum(D[k] * X), b[k], y[k], s / n * norms[k] ** 2)
+    return primal(y), y

@@ -16,21 +16,27 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import choose
 from ..constants import coupling_constant
-from ..jit import njit
+from ..jit import generic, njit
 from ..losses import dual_step
+from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
+    ColumnCoupling,
+    FactorCoupling,
+    RowCoupling,
     announce,
     close,
     column_products,
+    expect,
     iteration_cost,
     push_dual,
     push_primal,
     row_products,
     turn,
 )
+from ..psd import each
 from ..regularizers import primal_step
 from ..sampling import block_size, draw, generator, partition, subset
-from ..threads import one_thread
+from ..threads import single_threaded
 from .base import Algorithm
 
 #: Coordinates handled together: their rows are read for the product and again
@@ -49,6 +55,38 @@ class Constants(NamedTuple):
     momentum: float    # 1 + theta of xbar
 
 
+@generic
+def primal_half(coupling, reg, order, first, last, x, c, dx):
+    """Steps of the primal coordinates ``order[first:last]``.
+
+    Returns the number of eigendecompositions done.
+    """
+
+
+def _in_tiles(coupling, reg, order, first, last, x, c, dx):
+    tile = dx.shape[0]
+    done = 0
+    for k in range(first, last, tile):
+        end = min(k + tile, last)
+        column_products(coupling, c.boost, order, k, end, dx)
+        done += primal_step(reg, order, k, end, x, c.tau, c.tau_over_n, dx)
+        push_primal(coupling, c.momentum, order, k, end, x, dx)
+    return done
+
+
+for _kind in (RowCoupling, ColumnCoupling, FactorCoupling, BlockColumns):
+    primal_half.register(_kind)(_in_tiles)
+
+
+@primal_half.register(BlockRows)
+def _(coupling, reg, order, first, last, x, c, dx):
+    # Blocks have nothing to do with each other here, so each is done on one thread.
+    return sum(each(
+        lambda k: _in_tiles(coupling, reg, order, k, k + 1, x, c, dx[k - first:k - first + 1]),
+        range(first, last), x.shape[1],
+    ))
+
+
 @njit
 def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counters, dy, dx,
             n_iterations):
@@ -60,13 +98,13 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
     coordinates are handled together.
     """
     dual_tile = dy.shape[0]
-    primal_tile = dx.shape[0]
     dual_ahead = memory[0]
     primal_ahead = memory[1]
     previous = memory[2]
     for _ in range(n_iterations):
         lo, hi = draw(dual, state, dual_ahead)
         announce(coupling, dual.order, dual_ahead[0], dual_ahead[1])
+        expect(coupling, primal.order, primal_ahead[0], primal_ahead[1])
         for k in range(lo, hi, dual_tile):
             end = min(k + dual_tile, hi)
             row_products(coupling, c.momentum, dual.order, k, end, dy)
@@ -76,13 +114,7 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
         turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
 
         first, last = draw(primal, state, primal_ahead)
-        for k in range(first, last, primal_tile):
-            end = min(k + primal_tile, last)
-            column_products(coupling, c.boost, primal.order, k, end, dx)
-            counters[2] += primal_step(
-                reg, primal.order, k, end, x, c.tau, c.tau_over_n, dx
-            )
-            push_primal(coupling, c.momentum, primal.order, k, end, x, dx)
+        counters[2] += primal_half(coupling, reg, primal.order, first, last, x, c, dx)
 
         close(coupling, c.momentum, dual.order, lo, hi, y)
         previous[0] = first
@@ -173,7 +205,7 @@ class DSPDC(Algorithm):
             self._dy = self._dx = np.empty(TILE)
         else:
             # Blocks are matrices: the same loop in Python, on whole blocks.
-            self._iterate = one_thread()(iterate.py_func)
+            self._iterate = single_threaded(iterate.py_func)
             self._dy = np.empty(dual.largest)
             self._dx = np.empty((primal.largest, *self.problem.x_shape[1:]))
         self.info.update(

@@ -22,7 +22,7 @@ from ..jit import njit
 from ..losses import dual_step
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..sampling import below, block_size, generator, partition, shuffle_head
-from ..threads import one_thread
+from ..threads import single_threaded
 from .base import Algorithm
 
 #: Batches are drawn this many iterations before they are used.
@@ -134,7 +134,7 @@ class SDCA(Algorithm):
         self._kept = operator.kept_dual(self._y)
         compiled = isinstance(self._kept, tuple)
         # Where blocks are matrices the same loops run in Python.
-        self._iterate = iterate if compiled else one_thread()(iterate.py_func)
+        self._iterate = iterate if compiled else single_threaded(iterate.py_func)
         self._counters[2] += (start if compiled else start.py_func)(self._kept, self.problem.reg)
         self._permuted = order == "permuted"
         self._visits = np.arange(n_blocks)

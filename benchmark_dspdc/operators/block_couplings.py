@@ -9,6 +9,7 @@ import numpy as np
 
 from ..regularizers import conjugate_blocks
 from ..sampling import Partition
+from ..symmetric import pack, pack_step, unpack, unpack_sum
 from . import couplings, dual
 
 
@@ -18,13 +19,17 @@ class _Plans:
     def __init__(self, operator, fixed):
         self.operator = operator
         self.kept = {} if fixed else None
+        self.current = None
 
-    def __call__(self, order, lo, hi):
-        if self.kept is None:
-            return self.operator.plan(_indices(order, lo, hi))
-        if lo not in self.kept:
-            self.kept[lo] = self.operator.plan(_indices(order, lo, hi))
-        return self.kept[lo]
+    def turn_to(self, order, lo, hi):
+        """The plan of the block that an iteration begins with; `current` until the next."""
+        plan = None if self.kept is None else self.kept.get(lo)
+        if plan is None:
+            plan = self.operator.plan(_indices(order, lo, hi))
+            if self.kept is not None:
+                self.kept[lo] = plan
+        self.current = plan
+        return plan
 
 
 def _indices(order, lo, hi):
@@ -37,8 +42,8 @@ class BlockRows:
     def __init__(self, operator, sampler):
         self.operator = operator
         self.plans = _Plans(operator, isinstance(sampler, Partition))
-        self.xbar, self.w, self.dw = (operator.stored(np.zeros(operator.x_shape)) for _ in "123")
-        self.touched = np.zeros(operator.shape[1], dtype=bool)
+        self.xbar, self.w, self.dw = (operator.packed_zeros() for _ in range(3))
+        self.touched, self.wanted = np.zeros((2, operator.shape[1]), dtype=bool)
 
 
 class BlockColumns:
@@ -51,12 +56,12 @@ class BlockColumns:
 
 @couplings.row_products.register(BlockRows)
 def _(c, momentum, order, lo, hi, out):
-    c.operator.row_products(c.plans(order, lo, hi), c.xbar, out)
+    c.operator.row_products(c.plans.turn_to(order, lo, hi), c.xbar, out)
 
 
 @couplings.push_dual.register(BlockRows)
 def _(c, boost, order, lo, hi, y, dy):
-    blocks = c.operator.add_rows(c.plans(order, lo, hi), dy, c.w, c.dw)
+    blocks = c.operator.add_rows(c.plans.current, dy, c.w, c.dw, c.wanted)
     c.touched[:] = blocks is None
     if blocks is not None:
         c.touched[blocks] = True
@@ -65,26 +70,18 @@ def _(c, boost, order, lo, hi, y, dy):
 @couplings.turn.register(BlockRows)
 def _(c, boost, order, lo, hi, x):
     if lo < hi < lo + len(x):
-        columns = _indices(order, lo, hi)
-        c.xbar[columns] = c.operator.stored(x[columns])
+        pack_step(_indices(order, lo, hi), x, None, 0.0, c.xbar)
 
 
 @couplings.column_products.register(BlockRows)
 def _(c, boost, order, lo, hi, out):
-    columns = _indices(order, lo, hi)
-    product = c.w[columns]
     # w contains dw already.
-    for k in np.flatnonzero(c.touched[columns]):
-        product[k] += (boost - 1.0) * c.dw[columns[k]]
-    c.operator.written_out(product, out[:len(columns)])
+    unpack_sum(_indices(order, lo, hi), c.w, c.dw, boost - 1.0, c.touched, out)
 
 
 @couplings.push_primal.register(BlockRows)
 def _(c, momentum, order, lo, hi, x, dx):
-    columns = _indices(order, lo, hi)
-    bar = (momentum - 1.0) * dx[:len(columns)]
-    bar += x[columns]
-    c.xbar[columns] = c.operator.stored(bar)
+    pack_step(_indices(order, lo, hi), x, dx, momentum - 1.0, c.xbar)
 
 
 @couplings.close.register(BlockRows)
@@ -97,9 +94,17 @@ def _(c, order, lo, hi):
     pass
 
 
+@couplings.expect.register(BlockRows)
+def _(c, order, lo, hi):
+    # Of what the dual half adds to A'y, only these blocks will be asked for.
+    c.wanted[:] = lo < 0
+    if lo >= 0:
+        c.wanted[_indices(order, lo, hi)] = True
+
+
 @couplings.iteration_cost.register(BlockRows)
 def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * c.operator.row_cost(c.plans(dual_order, dual_lo, dual_hi))
+    return 2 * c.operator.row_cost(c.plans.current)
 
 
 @couplings.row_products.register(BlockColumns)
@@ -140,6 +145,11 @@ def _(c, order, lo, hi):
     pass
 
 
+@couplings.expect.register(BlockColumns)
+def _(c, order, lo, hi):
+    pass
+
+
 @couplings.iteration_cost.register(BlockColumns)
 def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
     return 2 * c.operator.column_cost(_indices(primal_order, primal_lo, primal_hi))
@@ -151,20 +161,21 @@ class BlockKeptDual:
     def __init__(self, operator, w):
         self.operator = operator
         self.plans = _Plans(operator, True)
-        self.w = operator.stored(w)
-        self.dw = np.empty_like(self.w)
+        self.w = pack(w)
         self.x = np.empty_like(self.w)
+        self.wanted = np.zeros(len(self.w), dtype=bool)
 
 
 @dual.primal_products.register(BlockKeptDual)
 def _(c, reg, order, lo, hi, out):
-    c.operator.row_products(c.plans(order, lo, hi), c.x, out)
+    c.operator.row_products(c.plans.turn_to(order, lo, hi), c.x, out)
 
 
 @dual.push.register(BlockKeptDual)
 def _(c, reg, order, lo, hi, dy):
     coef = dy[:hi - lo] / -c.operator.shape[0]
-    return _renew(c, reg, c.operator.add_rows(c.plans(order, lo, hi), coef, c.w, c.dw))
+    # What a batch adds is never asked for by itself.
+    return _renew(c, reg, c.operator.add_rows(c.plans.current, coef, c.w, c.w, c.wanted))
 
 
 @dual.refresh.register(BlockKeptDual)
@@ -174,9 +185,9 @@ def _(c, reg):
 
 def _renew(c, reg, blocks):
     blocks = np.arange(len(c.w)) if blocks is None else blocks
-    matrices = c.operator.written_out(c.w[blocks])
+    matrices = unpack(c.w[blocks], c.operator.d)
     done = conjugate_blocks(reg, blocks, matrices)
-    c.x[blocks] = c.operator.stored(matrices)
+    c.x[blocks] = pack(matrices)
     return done
 
 
@@ -192,4 +203,4 @@ def _(c, order, lo, hi, b, y, rho):
 
 @dual.batch_cost.register(BlockKeptDual)
 def _(c, order, lo, hi):
-    return 2 * c.operator.row_cost(c.plans(order, lo, hi))
+    return 2 * c.operator.row_cost(c.plans.current)

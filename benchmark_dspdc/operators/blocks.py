@@ -55,16 +55,12 @@ class BlockOperator(Operator):
         other.weights = np.asarray(weights, dtype=np.float64)
         return other
 
-    # Products. Methods keep X in the form that the operator stores, (p, ...),
-    # and name rows by a plan, made once for those that are used again.
+    def packed_zeros(self):
+        """p packed zero matrices."""
+        return np.zeros((self.shape[1], packed_length(self.d)))
 
-    @abstractmethod
-    def stored(self, matrices, out=None):
-        """Matrices (q, d, d) in the stored form."""
-
-    @abstractmethod
-    def written_out(self, stored, out=None):
-        """The matrices (q, d, d) of a stored form."""
+    # Products. X and A'y are kept packed, and rows are named by a plan, made
+    # once for those that are used again.
 
     @abstractmethod
     def plan(self, rows):
@@ -72,13 +68,13 @@ class BlockOperator(Operator):
 
     @abstractmethod
     def row_products(self, plan, X, out):
-        """out[k] = sum_j <A_i^j, X_j>, X in the stored form."""
+        """out[k] = sum_j <A_i^j, X_j>, X packed."""
 
     @abstractmethod
-    def add_rows(self, plan, coef, total, delta):
-        """delta_j = sum_k coef[k] A_i^j and total_j += delta_j, in the stored form.
+    def add_rows(self, plan, coef, total, delta, wanted):
+        """total_j += sum_k coef[k] A_i^j, packed, and delta_j is that where wanted.
 
-        Returns the blocks j that the rows touch; delta is not set elsewhere.
+        Returns the blocks j that the rows touch, None for all; delta is not set elsewhere.
         """
 
     @abstractmethod
@@ -104,14 +100,14 @@ class BlockOperator(Operator):
     def matvec(self, x):
         x = np.ascontiguousarray(x, dtype=np.float64).reshape(self.x_shape)
         out = np.empty(self.shape[0])
-        self.row_products(self._all_rows, self.stored(x), out)
+        self.row_products(self._all_rows, pack(x), out)
         return out
 
     def rmatvec(self, y):
-        total = self.stored(np.zeros(self.x_shape))
+        total = self.packed_zeros()
         y = np.ascontiguousarray(y, dtype=np.float64)
-        self.add_rows(self._all_rows, y, total, np.empty_like(total))
-        return self.written_out(total)
+        self.add_rows(self._all_rows, y, total, total, np.zeros(self.shape[1], dtype=bool))
+        return unpack(total, self.d)
 
     # Norms.
 
@@ -190,9 +186,9 @@ class MatrixOperator(BlockOperator):
 
     kind = "matrix blocks"
 
-    #: Blocks of a product that one thread takes at a time; products are summed
+    #: Entries that one thread multiplies at a time, at least; products are summed
     #: by blocks, so results do not depend on the number of threads.
-    SPAN = 8
+    SPAN = 2 ** 18
 
     def __init__(self, packed, d, weights=None):
         self.A = packed
@@ -204,31 +200,26 @@ class MatrixOperator(BlockOperator):
     def multiply_adds(self):
         return 2 * self.A.size
 
-    def stored(self, matrices, out=None):
-        return pack(matrices, out)
-
-    def written_out(self, stored, out=None):
-        return unpack(stored, self.d, out)
-
     def plan(self, rows):
         return np.ascontiguousarray(rows, dtype=np.int64)
 
-    def _spans(self, count):
-        return [(k, min(k + self.SPAN, count)) for k in range(0, count, self.SPAN)]
+    def _spans(self, n_rows, n_blocks):
+        step = -(-self.SPAN // (n_rows * self.A.shape[2]))
+        return [(k, min(k + step, n_blocks)) for k in range(0, n_blocks, step)]
 
     def row_products(self, plan, X, out):
         partial = np.empty((self.shape[1], len(plan)))
         side_by_side(
             lambda span: _dot_blocks(self.A, plan, None, *span, X, partial),
-            self._spans(self.shape[1]),
+            self._spans(len(plan), self.shape[1]),
         )
         out[:len(plan)] = partial.sum(axis=0)
 
-    def add_rows(self, plan, coef, total, delta):
+    def add_rows(self, plan, coef, total, delta, wanted):
         coef = np.ascontiguousarray(coef[:len(plan)])
         side_by_side(
-            lambda span: _add_blocks(self.A, plan, None, *span, coef, delta, total),
-            self._spans(self.shape[1]),
+            lambda span: _add_rows(self.A, plan, *span, coef, total, delta, wanted),
+            self._spans(len(plan), self.shape[1]),
         )
         return None
 
@@ -238,7 +229,7 @@ class MatrixOperator(BlockOperator):
         X = pack(matrices)
         side_by_side(
             lambda span: _dot_blocks(self.A, None, columns, *span, X, partial),
-            self._spans(len(columns)),
+            self._spans(self.shape[0], len(columns)),
         )
         return partial.sum(axis=0)
 
@@ -246,8 +237,8 @@ class MatrixOperator(BlockOperator):
         columns = np.ascontiguousarray(columns, dtype=np.int64)
         packed = np.empty((len(columns), self.A.shape[2]))
         side_by_side(
-            lambda span: _add_blocks(self.A, None, columns, *span, y, packed, None),
-            self._spans(len(columns)),
+            lambda span: _add_columns(self.A, columns, *span, y, packed),
+            self._spans(self.shape[0], len(columns)),
         )
         unpack(packed, self.d, out)
 
@@ -290,19 +281,33 @@ def _dot_blocks(A, rows, columns, lo, hi, X, partial):
             partial[k, e] = total
 
 
+@njit(inline=True)
+def _add(A, i, j, coef, out, k):
+    for c in range(A.shape[2]):
+        out[k, c] += coef * A[i, j, c]
+
+
 @njit(nogil=True)
-def _add_blocks(A, rows, columns, lo, hi, coef, delta, total):
-    """delta[k] = sum_i coef_i A_i^j, and total[k] += delta[k] unless it is None."""
-    n = A.shape[0] if rows is None else len(rows)
-    for k in range(lo, hi):
-        j = k if columns is None else columns[k]
-        for c in range(A.shape[2]):
-            delta[k, c] = 0.0
-        for e in range(n):
-            i = e if rows is None else rows[e]
-            if coef[e] != 0.0:
-                for c in range(A.shape[2]):
-                    delta[k, c] += coef[e] * A[i, j, c]
-        if total is not None:
+def _add_rows(A, rows, lo, hi, coef, total, delta, wanted):
+    """total_j += sum over rows of coef_i A_i^j for lo <= j < hi; by way of delta_j if wanted."""
+    for j in range(lo, hi):
+        if wanted[j]:
             for c in range(A.shape[2]):
-                total[k, c] += delta[k, c]
+                delta[j, c] = 0.0
+        for e in range(len(rows)):
+            if coef[e] != 0.0:
+                _add(A, rows[e], j, coef[e], delta if wanted[j] else total, j)
+        if wanted[j]:
+            for c in range(A.shape[2]):
+                total[j, c] += delta[j, c]
+
+
+@njit(nogil=True)
+def _add_columns(A, columns, lo, hi, y, out):
+    """out_k = sum over all rows of y_i A_i^j for lo <= k < hi."""
+    for k in range(lo, hi):
+        for c in range(A.shape[2]):
+            out[k, c] = 0.0
+        for i in range(A.shape[0]):
+            if y[i] != 0.0:
+                _add(A, i, columns[k], y[i], out, k)

@@ -17,10 +17,10 @@ iteration added, so that base + r delta is the product with the extrapolated
 point, and absorbing it costs no more than creating it did. An extrapolated
 vector drops back to the plain one where the previous iteration moved it.
 
-The calls of one iteration, in order: `row_products` and `push_dual` for each
-tile of the dual block, `turn`, then `column_products` and `push_primal` for
-each tile of the primal block, `close`. In between, `turn` is given the primal
-block of the previous iteration.
+The calls of one iteration, in order: `announce` and `expect`, which are hints,
+`row_products` and `push_dual` for each tile of the dual block, `turn`, then
+`column_products` and `push_primal` for each tile of the primal block, `close`.
+In between, `turn` is given the primal block of the previous iteration.
 """
 
 from typing import NamedTuple
@@ -93,6 +93,11 @@ def announce(c, order, lo, hi):
 
 
 @generic
+def expect(c, order, lo, hi):
+    """This iteration will have this primal block, if lo >= 0; before its dual half."""
+
+
+@generic
 def iteration_cost(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
     """Multiply-adds of an iteration with these blocks."""
 
@@ -142,6 +147,11 @@ def _(c, order, lo, hi):
     rows_prefetch(c.rows, order, lo, hi)
 
 
+@expect.register(RowCoupling)
+def _(c, order, lo, hi):
+    pass
+
+
 @iteration_cost.register(RowCoupling)
 def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
     return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
@@ -186,6 +196,11 @@ def _(c, momentum, order, lo, hi, y):
 
 
 @announce.register(ColumnCoupling)
+def _(c, order, lo, hi):
+    pass
+
+
+@expect.register(ColumnCoupling)
 def _(c, order, lo, hi):
     pass
 
@@ -240,6 +255,11 @@ def _(c, momentum, order, lo, hi, y):
 @announce.register(FactorCoupling)
 def _(c, order, lo, hi):
     rows_prefetch(c.U, order, lo, hi)
+
+
+@expect.register(FactorCoupling)
+def _(c, order, lo, hi):
+    pass
 
 
 @iteration_cost.register(FactorCoupling)

@@ -83,7 +83,7 @@ def certified_top(K, slack=0.01):
         return top_eigenvalue(K)
     v = K.sum(axis=1)
     guess = 0.0
-    for _ in range(20):
+    for _ in range(60):
         size = np.linalg.norm(v)
         if size == 0.0:
             break

@@ -11,10 +11,8 @@ all its vectors: a block of its own, a block that all groups share, or both.
 
 So A x = S q with S the sparse n x K matrix of signs, and q_k = v_k' M_g v_k
 the quadratic forms of the group's metric M_g, the sum of its blocks. A vector
-that occurs in several rows is used once. Groups are multiplied by GEMM, in
-slices of rows that fit the cache; where a group has more vectors than points
-it is cheaper to map the points first, as (z_a - z_b)'M(z_a - z_b) is
-(z_a - z_b)'(M z_a - M z_b).
+that occurs in several rows is used once. How forms and sums are computed is
+in `benchmark_dspdc.operators.forms`.
 """
 
 import itertools
@@ -24,19 +22,28 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ..jit import njit
+from ..symmetric import pack, packed_length, unpack
 from ..threads import side_by_side
 from .blocks import BlockOperator
+from .forms import (
+    quadratic_forms,
+    rank_one_sums,
+    signed_counts,
+    signed_squares,
+    signed_sums,
+    spread,
+    squares_by_group,
+    workspace,
+)
 from .gram import certified_top
 from .sparse import SparseOperator
 
-#: Vectors multiplied together: two slices and a metric of order 128 fit a
-#: second-level cache of 512 kB.
-SLICE = 128
-
 #: Groups are dealt out to threads in this many parts at most; the shared block
 #: is summed part by part, so the result does not depend on the number of threads.
-PARTS = 16
+PARTS = 8
+
+#: Multiply-adds below which a second thread costs more than it brings.
+LEAST_WORK = 1e6
 
 
 class Plan(NamedTuple):
@@ -113,15 +120,6 @@ class RankOneOperator(BlockOperator):
         times = 2 if self.common >= 0 and len(self.own) > 1 and r < s else 1
         return times * super().coupling_cost(r, s)
 
-    def stored(self, matrices, out=None):
-        if out is None:
-            return np.ascontiguousarray(matrices)
-        out[:] = matrices
-        return out
-
-    def written_out(self, stored, out=None):
-        return self.stored(stored, out)
-
     # Products with rows.
 
     def plan(self, rows):
@@ -144,52 +142,66 @@ class RankOneOperator(BlockOperator):
     def row_products(self, plan, X, out):
         forms = np.empty(len(plan.ids))
         self._forms(plan.ids, plan.groups, plan.bounds, X, forms)
-        _signed_sums(plan.indptr, plan.terms, plan.signs, forms, out)
+        signed_sums(plan.indptr, plan.terms, plan.signs, forms, out)
 
-    def add_rows(self, plan, coef, total, delta):
+    def add_rows(self, plan, coef, total, delta, wanted):
         c = np.empty(len(plan.ids))
-        _spread(plan.indptr, plan.terms, plan.signs, coef, c)
-        return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta)
+        spread(plan.indptr, plan.terms, plan.signs, coef, c)
+        return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
 
     def _forms(self, ids, groups, bounds, X, out):
         """out[k] = v_k' M v_k for the vectors of the groups."""
         def part(span):
-            _forms(
+            quadratic_forms(
                 self.points, self.starts, self.ends, ids, groups, bounds, self.own, self.common,
-                X, *span, out,
+                X, *span, workspace(self.d), out,
             )
-        side_by_side(part, _parts(bounds))
+        side_by_side(part, self._parts(bounds))
 
-    def _updates(self, ids, groups, bounds, c, total, delta):
-        """delta_j = sum_k c_k v_k v_k', total_j += delta_j; returns the blocks touched."""
-        parts = _parts(bounds)
-        shared = np.zeros((len(parts) if self.common >= 0 else 0, self.d, self.d))
-        if self.common >= 0 and self.own[0] < 0:
-            # No block of their own: what a group adds is needed only for the sum.
-            total, total_shared = np.empty((1, 0, 0)), total
+    def _parts(self, bounds):
+        """Ranges of groups with about equal numbers of vectors, at most `PARTS` of them."""
+        n_groups, n_vectors = len(bounds) - 1, bounds[-1] - bounds[0]
+        if n_vectors * self.d ** 2 < LEAST_WORK:
+            return [(0, n_groups)]
+        goals = bounds[0] + n_vectors * np.arange(1, PARTS) / PARTS
+        cuts = np.unique(np.concatenate([[0], np.searchsorted(bounds[:-1], goals), [n_groups]]))
+        return [(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
+
+    def _updates(self, ids, groups, bounds, c, total, delta=None, wanted=None):
+        """total_j += sum_k c_k v_k v_k', packed, and delta_j is that where wanted.
+
+        Returns the blocks touched.
+        """
+        if wanted is None:
+            delta, wanted = total, self._none_wanted
+        parts = self._parts(bounds)
+        shared = np.zeros((len(parts) if self.common >= 0 else 0, packed_length(self.d)))
 
         def part(numbered):
             k, span = numbered
-            _updates(
+            rank_one_sums(
                 self.points, self.starts, self.ends, ids, groups, bounds, self.own, c, *span,
-                total, delta, shared[k] if self.common >= 0 else None,
+                workspace(self.d), total, delta, wanted, shared[k] if self.common >= 0 else None,
             )
         side_by_side(part, list(enumerate(parts)))
-        blocks = self.own[groups]
+        blocks = self.own[groups] if self.own[0] >= 0 else np.zeros(0, dtype=np.int64)
         if self.common < 0:
             return blocks
-        shared.sum(axis=0, out=delta[0])
-        if self.own[0] < 0:
-            total_shared[0] += delta[0]
-            return np.zeros(1, dtype=np.int64)
-        total[0] += delta[0]
-        return np.append(0, blocks)
+        added = shared.sum(axis=0)
+        total[self.common] += added
+        if wanted[self.common]:
+            delta[self.common] = added
+        return np.append(self.common, blocks)
+
+    @cached_property
+    def _none_wanted(self):
+        return np.zeros(self.shape[1], dtype=bool)
 
     def sum_of_vectors(self, c):
         """The blocks sum_k c_k v_k v_k'."""
-        plan, total = self._all_rows, np.zeros(self.x_shape)
-        self._updates(plan.ids, plan.groups, plan.bounds, c, total, np.empty_like(total))
-        return total
+        plan, total = self._all_rows, self.packed_zeros()
+        self._updates(plan.ids, plan.groups, plan.bounds, c, total)
+        return unpack(total, self.d)
 
     # Products with columns: whole groups.
 
@@ -205,8 +217,8 @@ class RankOneOperator(BlockOperator):
         return ids.astype(np.int32), bounds
 
     def column_products(self, columns, matrices):
-        X = np.zeros(self.x_shape)
-        X[columns] = matrices
+        X = self.packed_zeros()
+        X[columns] = pack(matrices)
         groups = self._groups_of(columns)
         ids, bounds = self._whole_groups(groups)
         found = np.empty(len(ids))
@@ -214,17 +226,17 @@ class RankOneOperator(BlockOperator):
         forms = np.zeros(len(self.ends))
         forms[ids] = found
         out = np.empty(self.shape[0])
-        _signed_sums(self.indptr, self.terms, self.signs, forms, out)
+        signed_sums(self.indptr, self.terms, self.signs, forms, out)
         return out
 
     def add_columns(self, columns, y, out):
         c = np.empty(len(self.ends))
-        _spread(self.indptr, self.terms, self.signs, y, c)
+        spread(self.indptr, self.terms, self.signs, y, c)
         groups = self._groups_of(columns)
         ids, bounds = self._whole_groups(groups)
-        total = np.zeros(self.x_shape)
-        self._updates(ids, groups, bounds, c[ids], total, np.empty_like(total))
-        out[:] = total[columns]
+        total = self.packed_zeros()
+        self._updates(ids, groups, bounds, c[ids], total)
+        unpack(total[columns], self.d, out)
 
     @cached_property
     def _terms_of_columns(self):
@@ -253,34 +265,28 @@ class RankOneOperator(BlockOperator):
         out[inside] -= self.points[b[inside]]
         return out
 
-    def _squared_products(self, plan, first, last):
+    def _products(self, plan, first, last, weight, scale):
+        """Rows that have vectors of a range, and the products of their parts in that range."""
         V = self.vectors(plan.ids[first:last])
-        V = V @ V.T
-        V *= V
-        return V
-
-    def _signs_of(self, plan, first, last):
-        S = scipy.sparse.csr_array(
-            (plan.signs.astype(np.float64), plan.terms, plan.indptr),
-            shape=(len(plan.indptr) - 1, len(plan.ids)),
+        rows = np.flatnonzero(signed_counts(plan.indptr, plan.terms, first, last))
+        K = np.empty((len(rows), len(rows)))
+        signed_squares(
+            plan.indptr, plan.terms, plan.signs, rows, first, last, V @ V.T, weight, scale, K
         )
-        return S if (first, last) == (0, len(plan.ids)) else S[:, first:last]
-
-    def _product(self, plan, first, last):
-        """The rows' products, of the vectors in that range alone."""
-        S = self._signs_of(plan, first, last)
-        return S @ (S @ self._squared_products(plan, first, last)).T
+        return rows, K
 
     def gram(self, rows, columns=None, scale=None):
         plan = self.plan(rows)
-        K = np.zeros((len(rows), len(rows)))
-        if self.common >= 0 and (columns is None or self.common in columns):
-            K += self.weights[self.common] * self._product(plan, 0, len(plan.ids))
-        for t, g in enumerate(plan.groups):
-            j = self.own[g]
+        scale = np.ones(len(rows)) if scale is None else scale
+        out = np.zeros((len(rows), len(rows)))
+        parts = [
+            (self.own[g], *plan.bounds[t:t + 2]) for t, g in enumerate(plan.groups)
+        ] + [(self.common, 0, len(plan.ids))]
+        for j, first, last in parts:
             if j >= 0 and (columns is None or j in columns):
-                K += self.weights[j] * self._product(plan, *plan.bounds[t:t + 2])
-        return K if scale is None else K * scale[:, None] * scale
+                inside, K = self._products(plan, first, last, self.weights[j], scale)
+                out[np.ix_(inside, inside)] += K
+        return out
 
     def gram_cost(self, m):
         vectors = min(m * len(self.terms) / self.shape[0], len(self.ends))
@@ -292,7 +298,7 @@ class RankOneOperator(BlockOperator):
         n, p = self.shape
         entries = np.empty(len(self.terms))
         groups = self._groups_of_terms
-        _squares_by_group(
+        squares_by_group(
             self.points, self.ends, self.indptr, self.terms, self.signs, groups, entries
         )
         rows = np.repeat(np.arange(n), np.diff(self.indptr))
@@ -340,11 +346,11 @@ class RankOneOperator(BlockOperator):
         shared = 0.0
         if self.common >= 0 and (columns is None or self.common in columns):
             n_chunks = -(-len(rows) // (chunk or len(rows)))
-            shared = sum(
-                certified_top(
-                    self.weights[self.common] * self._scaled_product(rows[k], scale[k])
-                ) for k in np.array_split(np.arange(len(rows)), n_chunks)
-            )
+            for part in np.array_split(np.arange(len(rows)), n_chunks):
+                plan = self.plan(rows[part])
+                shared += certified_top(self._products(
+                    plan, 0, len(plan.ids), self.weights[self.common], scale[part]
+                )[1])
         if self.own[0] < 0:
             return shared
         plan = self.plan(rows)
@@ -353,11 +359,7 @@ class RankOneOperator(BlockOperator):
             j = self.own[g]
             if columns is not None and j not in columns:
                 continue
-            S = self._signs_of(plan, *plan.bounds[t:t + 2])
-            inside = np.flatnonzero(np.diff(S.indptr))
-            S = S[inside]
-            V = self._squared_products(plan, *plan.bounds[t:t + 2])
-            K = self.weights[j] * (S @ (S @ V).T) * scale[inside, None] * scale[inside]
+            K = self._products(plan, *plan.bounds[t:t + 2], self.weights[j], scale)[1]
             if not self._one_group:
                 own += certified_top(K)
             elif np.abs(K).sum(axis=1).max() > own:
@@ -374,10 +376,6 @@ class RankOneOperator(BlockOperator):
         first = np.repeat(self._groups_of_terms[self.indptr[:-1]], np.diff(self.indptr))
         return bool(np.array_equal(first, self._groups_of_terms))
 
-    def _scaled_product(self, rows, scale):
-        plan = self.plan(rows)
-        return self._product(plan, 0, len(plan.ids)) * scale[:, None] * scale
-
     def miniature(self):
         ends = np.array([[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5]])
         blocks = "own" if self.common < 0 else ("shared" if self.own[0] < 0 else "both")
@@ -385,178 +383,3 @@ class RankOneOperator(BlockOperator):
             np.arange(12.0).reshape(6, 2) % 5.0, [0, 3, 6], ends, [0, 3, 6], [0, 2, 4, 6, 8],
             [0, 1, 1, 2, 3, 4, 4, 5], [1, -1] * 4, blocks,
         )
-
-
-def _parts(bounds):
-    """Ranges of groups with about equal numbers of vectors, at most `PARTS` of them."""
-    n_groups = len(bounds) - 1
-    goals = bounds[0] + (bounds[-1] - bounds[0]) * np.arange(1, PARTS) / PARTS
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(bounds[:-1], goals), [n_groups]]))
-    return [(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
-
-
-@njit(nogil=True)
-def _signed_sums(indptr, terms, signs, values, out):
-    for i in range(len(indptr) - 1):
-        total = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            total += signs[e] * values[terms[e]]
-        out[i] = total
-
-
-@njit(nogil=True)
-def _spread(indptr, terms, signs, coef, out):
-    for k in range(len(out)):
-        out[k] = 0.0
-    for i in range(len(indptr) - 1):
-        if coef[i] != 0.0:
-            for e in range(indptr[i], indptr[i + 1]):
-                out[terms[e]] += signs[e] * coef[i]
-
-
-@njit(inline=True)
-def _gather(points, ends, ids, first, count, D):
-    """The vectors ids[first:first + count] as the first rows of D."""
-    d = points.shape[1]
-    for e in range(count):
-        k = ids[first + e]
-        a, b = ends[k, 0], ends[k, 1]
-        if b >= 0:
-            for c in range(d):
-                D[e, c] = points[a, c] - points[b, c]
-        else:
-            for c in range(d):
-                D[e, c] = points[a, c]
-
-
-@njit(allocates=True, nogil=True)
-def _forms(points, starts, ends, ids, groups, bounds, own, common, X, lo, hi, out):
-    d = points.shape[1]
-    D = np.empty((SLICE, d))
-    T = np.empty((SLICE, d))
-    M = np.empty((d, d))
-    for t in range(lo, hi):
-        g = groups[t]
-        block = own[g] if own[g] >= 0 else common
-        first, last = bounds[t], bounds[t + 1]
-        both = own[g] >= 0 and common >= 0
-        if both:
-            for a in range(d):
-                for c in range(d):
-                    M[a, c] = X[own[g], a, c] + X[common, a, c]
-        metric = M if both else X[block]
-        size = starts[g + 1] - starts[g]
-        if last - first > size:
-            start = starts[g]
-            mapped = np.dot(points[start:start + size], metric)
-            for e in range(first, last):
-                k = ids[e]
-                a, b = ends[k, 0], ends[k, 1]
-                total = 0.0
-                if b >= 0:
-                    for c in range(d):
-                        total += (points[a, c] - points[b, c]) * (
-                            mapped[a - start, c] - mapped[b - start, c]
-                        )
-                else:
-                    for c in range(d):
-                        total += points[a, c] * mapped[a - start, c]
-                out[e] = total
-            continue
-        for begin in range(first, last, SLICE):
-            count = min(SLICE, last - begin)
-            _gather(points, ends, ids, begin, count, D)
-            np.dot(D[:count], metric, T[:count])
-            for e in range(count):
-                total = 0.0
-                for c in range(d):
-                    total += D[e, c] * T[e, c]
-                out[begin + e] = total
-
-
-@njit(allocates=True, nogil=True)
-def _updates(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, total, delta, shared):
-    d = points.shape[1]
-    D = np.empty((SLICE, d))
-    T = np.empty((SLICE, d))
-    W = np.empty((d, d))
-    P = np.empty((d, d))
-    for t in range(lo, hi):
-        g = groups[t]
-        first, last = bounds[t], bounds[t + 1]
-        size = starts[g + 1] - starts[g]
-        used = 0
-        for e in range(first, last):
-            used += coef[e] != 0.0
-        if used > size:
-            # sum c (z_a - z_b)(z_a - z_b)' = Z'(L Z), L the Laplacian with weights c.
-            start = starts[g]
-            image = np.zeros((size, d))
-            for e in range(first, last):
-                if coef[e] != 0.0:
-                    k = ids[e]
-                    a, b = ends[k, 0], ends[k, 1]
-                    if b >= 0:
-                        for c in range(d):
-                            step = coef[e] * (points[a, c] - points[b, c])
-                            image[a - start, c] += step
-                            image[b - start, c] -= step
-                    else:
-                        for c in range(d):
-                            image[a - start, c] += coef[e] * points[a, c]
-            np.dot(points[start:start + size].T, image, W)
-        else:
-            e = first
-            begun = False
-            while e < last:
-                count = 0
-                while e < last and count < SLICE:
-                    if coef[e] != 0.0:
-                        _gather(points, ends, ids, e, 1, D[count:])
-                        for c in range(d):
-                            T[count, c] = coef[e] * D[count, c]
-                        count += 1
-                    e += 1
-                if count > 0:
-                    if begun:
-                        np.dot(D[:count].T, T[:count], P)
-                        for a in range(d):
-                            for c in range(d):
-                                W[a, c] += P[a, c]
-                    else:
-                        np.dot(D[:count].T, T[:count], W)
-                        begun = True
-            if not begun:
-                for a in range(d):
-                    for c in range(d):
-                        W[a, c] = 0.0
-        if own[g] >= 0:
-            j = own[g]
-            for a in range(d):
-                for c in range(d):
-                    delta[j, a, c] = W[a, c]
-                    total[j, a, c] += W[a, c]
-        if shared is not None:
-            for a in range(d):
-                for c in range(d):
-                    shared[a, c] += W[a, c]
-
-
-@njit
-def _squares_by_group(points, ends, indptr, terms, signs, groups, out):
-    """Entry e is s_e sum over the row's terms f of the same group of s_f (v_e'v_f)^2."""
-    d = points.shape[1]
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            a, b = ends[terms[e], 0], ends[terms[e], 1]
-            out[e] = 0.0
-            for f in range(indptr[i], indptr[i + 1]):
-                if groups[f] != groups[e]:
-                    continue
-                other, base = ends[terms[f], 0], ends[terms[f], 1]
-                dot = 0.0
-                for c in range(d):
-                    v = points[a, c] - (points[b, c] if b >= 0 else 0.0)
-                    w = points[other, c] - (points[base, c] if base >= 0 else 0.0)
-                    dot += v * w
-                out[e] += signs[e] * signs[f] * dot * dot

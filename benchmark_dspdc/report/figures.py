@@ -12,6 +12,7 @@ AXES = {
     "seconds": ("time", "seconds"),
     "passes": ("objective_passes", "passes over the data"),
     "updates": ("objective_coordinate_updates", "coordinate updates"),
+    "eigendecompositions": ("objective_eigendecompositions", "eigendecompositions"),
 }
 
 
@@ -24,7 +25,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
         Rows of result files; see `summary.read_results`.
     file : path
         Where to write; the suffix decides the format.
-    x : {"seconds", "passes", "updates"}
+    x : {"seconds", "passes", "updates", "eigendecompositions"}
         Horizontal axis.
     columns : int
         Panels side by side.

@@ -1,4 +1,8 @@
-"""The table after a run: method x problem, time and passes to common gaps."""
+"""The table after a run: method x problem, time and work to common gaps.
+
+Work is passes over the data, or eigendecompositions where a method does any:
+there they are what costs.
+"""
 
 import math
 from pathlib import Path
@@ -10,6 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 TARGETS = (1e-3, 1e-6)
+MATRIX_TARGETS = (1e-2, 1e-3, 1e-4)
+
+PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
 
 #: Columns without which a file is not one of this suite's results.
 REQUIRED = (
@@ -51,11 +58,16 @@ def read_results(files):
     return pd.concat(frames, ignore_index=True)
 
 
+def of_matrices(frame):
+    """Whether the rows are of a problem with eigendecompositions."""
+    return EIGENDECOMPOSITIONS in frame and bool((frame[EIGENDECOMPOSITIONS] > 0).any())
+
+
 def to_targets(frame, targets=TARGETS):
-    """Time and passes to each target gap, and the final gap, of every run.
+    """Time and work to each target gap, and the final gap, of every run.
 
     A run's time to a target is that of its first certified point at or below
-    it; NaN if there is none.
+    it; NaN if there is none. Work is in passes, and in eigendecompositions.
 
     Returns
     -------
@@ -71,8 +83,13 @@ def to_targets(frame, targets=TARGETS):
             reached = run[run["objective_relative_gap"] <= target]
             first = reached.iloc[0] if len(reached) else None
             out[f"seconds to {target:.0e}"] = None if first is None else first["time"]
-            out[f"passes to {target:.0e}"] = None if first is None else first["objective_passes"]
+            for work in (PASSES, EIGENDECOMPOSITIONS):
+                if work in run:
+                    name = work.removeprefix("objective_")
+                    out[f"{name} to {target:.0e}"] = None if first is None else first[work]
         out["final gap"] = run["objective_relative_gap"].iloc[-1]
+        if "objective_test_error" in run:
+            out["test error"] = run["objective_test_error"].iloc[-1]
         return pd.Series(out, dtype=float)
 
     return frame.groupby(keys, sort=False)[list(frame.columns)].apply(one)
@@ -82,37 +99,54 @@ def print_summary(files, console=None):
     """Print the table of result files, the fastest method of each problem marked."""
     console = console or Console()
     frame = read_results(files)
-    runs = to_targets(frame)
-    keys = ["dataset_name", "objective_name", "solver_name"]
-    # A median over repetitions of which some did not get there is not a time
-    # to the target; it is shown only if at least half did.
-    medians = runs.fillna(float("inf")).groupby(keys, sort=False).median()
     n_repetitions = frame["idx_rep"].nunique()
-
-    for (dataset, objective), problem in medians.groupby(level=[0, 1], sort=False):
+    problems = frame.groupby(["dataset_name", "objective_name"], sort=False)
+    for (dataset, objective), rows in problems:
+        matrices = of_matrices(rows)
+        targets = MATRIX_TARGETS if matrices else TARGETS
+        work = "eigendecompositions" if matrices else "passes"
+        runs = to_targets(rows, targets)
+        # A median over repetitions of which some did not get there is not a time
+        # to the target; it is shown only if at least half did.
+        keys = ["dataset_name", "objective_name", "solver_name"]
+        problem = runs.fillna(float("inf")).groupby(keys, sort=False).median()
         title = escape(f"{dataset}\n{objective}")
         table = Table(
             title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
         )
         table.add_column("method", overflow="fold")
-        for target in TARGETS:
+        for target in targets:
             table.add_column(f"s to 1e{round(math.log10(target))}", justify="right")
-            table.add_column("passes", justify="right")
+            table.add_column("eigs" if matrices else work, justify="right")
         table.add_column("final gap", justify="right")
-        best = {t: problem[f"seconds to {t:.0e}"].min() for t in TARGETS}
+        errors = "objective_test_error" in rows and rows["objective_test_error"].notna().any()
+        if errors:
+            table.add_column("3-NN error", justify="right")
+        best = {t: problem[f"seconds to {t:.0e}"].min() for t in targets}
         for index, row in problem.iterrows():
             cells = [escape(index[2])]
-            for target in TARGETS:
+            for target in targets:
                 seconds = row[f"seconds to {target:.0e}"]
                 text = _number(seconds, ".4f")
                 if seconds == best[target] and seconds < float("inf"):
                     text = f"[bold green]{text} *[/]"
-                cells += [text, _number(row[f"passes to {target:.0e}"], ".1f")]
+                done = row[f"{work} to {target:.0e}"]
+                cells += [text, _number(done, ".0f" if matrices else ".1f")]
             cells.append(f"{row['final gap']:.1e}")
+            if errors:
+                cells.append(f"{100 * row['test error']:.2f} %")
             table.add_row(*cells)
         console.print(table)
+        if errors:
+            plain = rows["objective_test_error_euclidean"].iloc[-1]
+            console.print(
+                f" error of 3 nearest neighbours on the test points: Euclidean {100 * plain:.2f} "
+                "%, with the learned metrics as in the table\n"
+            )
     note = "* fastest; - not reached; relative gap = certified gap / max(1, |P|)"
+    if of_matrices(frame):
+        note += "; eigs: eigendecompositions"
     if n_repetitions > 1:
         note += f"; median of {n_repetitions} repetitions"
     console.print(note)

@@ -1,0 +1,37 @@
+"""The random blocks that a run will draw, for the transcriptions to use the same."""
+
+import numpy as np
+
+from benchmark_dspdc.algorithms.sdca import QUEUE, fill_queue, next_block
+from benchmark_dspdc.sampling import draw, generator
+
+
+def drawn_blocks(algorithm, n_iterations, seed):
+    """The index sets that a fresh DSPDC with this seed will use."""
+    seeds = np.random.SeedSequence(seed)
+    dual, primal = algorithm._samplers(seeds, algorithm.m_, algorithm.q_, algorithm.sampling_)
+    state = generator(seeds.generate_state(1)[0])
+    ahead = np.full((2, 2), -1)
+    blocks = []
+    for _ in range(n_iterations):
+        lo, hi = draw(dual, state, ahead[0])
+        first, last = draw(primal, state, ahead[1])
+        blocks.append((dual.order[lo:hi].copy(), primal.order[first:last].copy()))
+    return blocks
+
+
+def drawn_batches(algorithm, n_iterations, seed):
+    """The index sets that a fresh SDCA with this seed will use."""
+    seeds = np.random.SeedSequence(seed)
+    state = generator(seeds.generate_state(1)[0])
+    n_blocks = int(algorithm.info["r"])
+    visits, memory = np.arange(n_blocks), np.zeros(QUEUE + 2, dtype=np.int64)
+    permuted = algorithm.info["order"] == "permuted"
+    fill_queue(visits, memory, permuted, n_blocks, state)
+    queue = list(memory[:QUEUE])
+    n = algorithm.problem.shape[0]
+    order = np.arange(n) if algorithm._order is None else algorithm._order
+    starts = algorithm._starts
+    while len(queue) < n_iterations:
+        queue.append(next_block(visits, memory, permuted, n_blocks, state))
+    return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
