@@ -2,7 +2,9 @@ import os
 from pathlib import Path
 
 import hypothesis
+import libsvmdata
 import numpy as np
+import pytest
 import scipy.sparse
 
 from benchmark_dspdc import erm
@@ -14,6 +16,19 @@ hypothesis.settings.register_profile("random", derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stable"))
 
 REPO = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty cache, and no network whatever the machine has."""
+
+    def offline(name, *args, **kwargs):
+        raise RuntimeError(f"no network for {name}\nin tests")
+
+    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
+    return tmp_path / "home" / "libsvm"
+
 
 LOSSES = ("square", "logistic", "smoothed_hinge")
 OPERATORS = ("dense", "csr", "factorized")

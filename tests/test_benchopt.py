@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,20 @@ CONFIG = {
     ],
     "solver": ["DSPDC[m=0.1,q=0.5]", "SPDC[m=5]", "SDCA"],
     "n-repetitions": 2, "max-runs": 200, "timeout": 60,
+}
+
+
+MATRIX_CONFIG = {
+    "objective": ["ERM[loss=[smoothed_hinge,square],lambda0=0.05,lam=0.1]"],
+    "dataset": [
+        "MatrixRisk[n=30,p=4,d=4]", "TraceRegression[n=40,p=3,d=4]",
+        "MTLMNN[source=digits,max_per_class=12,d=4]",
+    ],
+    "solver": [
+        "DSPDC[m=0.2,q=0.5]", "DSPDC[m=0.2,q=0.5,sampling=subset,Lambda=heuristic,moduli=least]",
+        "SPDC[m=5]", "SDCA[m=5]",
+    ],
+    "n-repetitions": 1, "max-runs": 300, "timeout": 60,
 }
 
 
@@ -112,6 +127,48 @@ def test_two_workers_give_the_same_curves_bit_for_bit(sequential, tmp_path):
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
+@pytest.fixture(scope="module")
+def matrices(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("matrices"), MATRIX_CONFIG, "matrices")
+
+
+def test_every_run_on_matrices_is_certified_and_scored(matrices):
+    frame, shown = matrices
+    runs = frame.groupby(["dataset_name", "objective_name", "solver_name"])
+    # Matrix risk has both losses, trace regression the square, metrics the hinge.
+    assert len(runs) == 4 * 4
+    assert (runs["objective_relative_gap"].last() <= 1e-8).all()
+    assert (runs["objective_eigendecompositions"].last() > 0).all()
+    assert (runs["objective_passes"].last() > 0).all()
+    assert "trace regression has the square loss" in shown
+    assert "metric learning needs one of the losses" in shown
+    kind = frame["dataset_name"].str.split("[").str[0]
+    names = frame.groupby(kind)["objective_name"].agg(set)
+    assert names["MTLMNN"] == {"ERM[lam=0.1,lambda0=0.05,loss=smoothed_hinge]"}
+    assert names["TraceRegression"] == {"ERM[lam=0.1,loss=square]"}
+    for dataset, columns in {
+        "MTLMNN": ("test_error", "test_error_shared", "test_error_euclidean", "mean_rank",
+                   "shared_rank"),
+        "TraceRegression": ("r2", "error", "mean_rank"),
+        "MatrixRisk": ("mean_rank",),
+    }.items():
+        for column in columns:
+            assert np.isfinite(frame.loc[kind == dataset, f"objective_{column}"]).all(), column
+    found = frame[kind == "TraceRegression"].groupby("solver_name")["objective_error"].last()
+    assert (found < 1.0).all()
+
+
+def test_two_workers_give_the_same_curves_on_matrices(matrices, tmp_path):
+    parallel = run(tmp_path, MATRIX_CONFIG, "parallel", "-j", "2")[0]
+    keys = ["dataset_name", "objective_name", "solver_name", "stop_val"]
+    columns = [*keys, "objective_eigendecompositions", "objective_gap", "objective_value"]
+    one, two = (
+        frame.sort_values(keys)[columns].reset_index(drop=True)
+        for frame in (matrices[0], parallel)
+    )
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
 def test_incompatible_choices_are_skipped_with_a_reason(tmp_path):
     config = CONFIG | {
         "objective": ["ERM[loss=[smoothed_hinge,square]]"], "n-repetitions": 1,
@@ -156,9 +213,21 @@ def test_plug_ins_fit_on_a_screen():
         assert len(file.read_text().splitlines()) < 50, file
 
 
-def test_quick_config_names_only_what_exists():
-    config = yaml.safe_load((REPO / "configs" / "quick.yml").read_text())
+@pytest.mark.parametrize("file", sorted((REPO / "configs").glob("*.yml")), ids=lambda f: f.stem)
+def test_configs_name_only_what_exists(file):
+    config = yaml.safe_load(file.read_text())
+    assert config["timeout"] > 0
     benchmark = Benchmark(REPO)
-    names = {s.name for s in benchmark.get_solvers()} | {d.name for d in benchmark.get_datasets()}
-    for entry in config["solver"] + config["dataset"]:
-        assert entry.split("[")[0] in names
+    for key, classes in (
+        ("solver", benchmark.get_solvers()), ("dataset", benchmark.get_datasets()),
+        ("objective", [benchmark.get_benchmark_objective()]),
+    ):
+        parameters = {
+            cls.name: {name for names in cls.parameters for name in names.split(", ")}
+            for cls in classes
+        }
+        for entry in config[key]:
+            name, _, given = entry.partition("[")
+            assert name in parameters
+            used = re.findall(r"(\w+)=", given)
+            assert set(used) <= parameters[name], entry

@@ -50,10 +50,28 @@ def test_summary_shows_names_with_brackets_medians_and_what_was_not_reached(tmp_
         assert expected in shown, expected
 
 
-@pytest.mark.parametrize("axis", ["seconds", "passes", "updates"])
+def test_summary_of_matrix_problems_shows_eigendecompositions_and_test_errors(tmp_path):
+    file = tmp_path / "run.parquet"
+    rows = np.arange(78)
+    results(
+        objective_eigendecompositions=100 * (rows % 13), objective_test_error=0.0123,
+        objective_test_error_euclidean=0.16,
+    ).to_parquet(file)
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))
+    print_summary([file], console)
+    shown = console.export_text()
+    for expected in ("s to 1e-2", "s to 1e-4", "eigs", "200", "400", "1.23 %", "Euclidean 16.00"):
+        assert expected in shown, expected
+    assert "passes" not in shown
+
+
+@pytest.mark.parametrize("axis", ["seconds", "passes", "updates", "eigendecompositions"])
 def test_figure_is_drawn_for_each_axis(tmp_path, axis):
     file = tmp_path / "run.parquet"
-    results(objective_coordinate_updates=range(78)).to_parquet(file)
+    work = range(78)
+    results(
+        objective_coordinate_updates=work, objective_eigendecompositions=work
+    ).to_parquet(file)
     image = tmp_path / "gaps.png"
     assert main(["figure", str(file), "-o", str(image), "-x", axis]) == 0
     assert image.read_bytes()[:4] == b"\x89PNG"

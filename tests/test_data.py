@@ -42,16 +42,7 @@ COMPRESSIONS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """An empty cache, and no network whatever the machine has."""
-
-    def offline(name, *args, **kwargs):
-        raise RuntimeError(f"no network for {name}\nin tests")
-
-    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
-    return tmp_path / "home" / "libsvm"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import libsvmdata
 import numpy as np
 import pytest
 from scipy import sparse
@@ -23,16 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = Path(os.environ.get("LIBSVM_FILES", ROOT.parent / "shared" / "data"))
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """An empty cache, and no network whatever the machine has."""
-
-    def offline(name, *args, **kwargs):
-        raise RuntimeError(f"no network for {name}\nin tests")
-
-    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
-    return tmp_path / "home" / "libsvm"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def real_file(name):

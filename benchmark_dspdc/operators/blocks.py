@@ -51,8 +51,9 @@ class BlockOperator(Operator):
     def weighted(self, weights):
         """The same operator with other weights in its norms; nothing is copied."""
         other = copy.copy(self)
-        vars(other).pop("block_norms", None)
-        other.weights = np.asarray(weights, dtype=np.float64)
+        if not np.array_equal(weights, self.weights):
+            vars(other).pop("block_norms", None)
+            other.weights = np.asarray(weights, dtype=np.float64)
         return other
 
     def packed_zeros(self):

@@ -88,7 +88,7 @@ class RankOneOperator(BlockOperator):
 
     kind = "rank-one sums"
 
-    # Passes are cheap here beside the eigendecompositions, but there are few of them.
+    # Beside the eigendecompositions a pass is cheap, and a run takes tens of them, not thousands.
     constant_passes = 2
 
     def __init__(self, points, starts, ends, vector_starts, indptr, terms, signs, blocks="own",
@@ -322,10 +322,10 @@ class RankOneOperator(BlockOperator):
     CHUNK = 1000
 
     def more_bounds(self, dual, primal, budget):
-        value = max(side_by_side(
+        value = float(max(side_by_side(
             lambda I: max(self.rows_norm2(I, J, None, self.CHUNK) for J in primal.blocks),
             dual.blocks,
-        ))
+        )))
         return [(value, f"norms of {self.CHUNK} rows added up")]
 
     def scaled_norm2(self, rows, scale, exact):
