@@ -96,11 +96,16 @@ class MethodSolver(BaseSolver):
                 # The points so far are good; what follows would not be.
                 warnings.warn(f"{self} ended: {error}", RuntimeWarning, stacklevel=1)
                 break
+        # benchopt keeps its solvers until the end; what they keep should be small.
+        self.outcome = self.get_result()
+        self.algorithm = None
 
     def get_next(self, stop_val):
         return schedule(stop_val)
 
     def get_result(self):
+        if self.algorithm is None:
+            return self.outcome
         return dict(
             x=self.algorithm.x, y=self.algorithm.y, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,

@@ -110,9 +110,8 @@ class Problem:
 
     def dual(self, y):
         """D(y); minus infinity outside the domain of the conjugates."""
-        n = self.shape[0]
-        w = -self.operator.rmatvec(y) / n
-        return -reg_conjugate(self.reg, w) - conjugate_sum(self.loss, y, self.b) / n
+        conjugates = conjugate_sum(self.loss, y, self.b) / self.shape[0]
+        return -reg_conjugate(self.reg, self._pulled_back(y)) - conjugates
 
     def gap(self, x, y=None):
         """P(x) - max(D(y), D(phi'(Ax))), the certificate of the pair."""
@@ -143,8 +142,14 @@ class Problem:
     def primal_from_dual(self, y):
         """x = grad g*(-A'y/n)."""
         out = np.empty(self.x_shape)
-        conjugate_point(self.reg, -self.operator.rmatvec(y) / self.shape[0], out)
+        conjugate_point(self.reg, self._pulled_back(y), out)
         return out
+
+    def _pulled_back(self, y):
+        """-A'y/n."""
+        w = self.operator.rmatvec(y)
+        w /= -self.shape[0]
+        return w
 
     def dual_from_primal(self, x):
         """y = phi'(Ax), feasible for every x."""

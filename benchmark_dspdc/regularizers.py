@@ -259,8 +259,11 @@ def _(reg):
 
 @reg_value.register(PSDFrobenius)
 def _(reg, x):
-    if not is_psd(x, reg.TOLERANCE, 1.0 / np.sqrt(reg.lam)).all():
-        return np.inf
+    least = 1.0 / np.sqrt(reg.lam)
+    # A few at a time: the check makes copies.
+    for k in range(0, len(x), 16):
+        if not is_psd(x[k:k + 16], reg.TOLERANCE, least[k:k + 16]).all():
+            return np.inf
     value = 0.5 * reg.lam @ np.einsum("jkl,jkl->j", x, x) + reg.constant
     return float(value if reg.shift is None else value - np.vdot(reg.shift, x))
 

@@ -15,6 +15,7 @@ from .matrix_problems import mt_lmnn
 from .psd import Projector
 from .sampling import partition
 from .solver import prepare
+from .symmetric import pack
 from .threads import VARIABLE, n_threads
 
 #: Name of a spectrum, and the largest time allowed at d = 128 as a part of eigh's.
@@ -134,9 +135,9 @@ def triplet_products(problem, m=2000):
     operator = problem.operator
     rng = np.random.default_rng(0)
     plans = [operator.plan(I) for I in partition(problem.shape[0], m, rng).blocks[:20]]
-    X = rng.standard_normal(problem.x_shape)
-    X += X.transpose(0, 2, 1)
+    X = pack(rng.standard_normal(problem.x_shape))
     out, total, delta = np.empty(m), np.zeros_like(X), np.zeros_like(X)
+    wanted = np.ones(problem.shape[1], dtype=bool)
     coef = rng.standard_normal(m)
     dgemm = speed.Dgemm()
     turn = iter(range(10 ** 9))
@@ -145,7 +146,7 @@ def triplet_products(problem, m=2000):
         operator.row_products(plans[next(turn) % len(plans)], X, out)
 
     def sums():
-        operator.add_rows(plans[next(turn) % len(plans)], coef, total, delta)
+        operator.add_rows(plans[next(turn) % len(plans)], coef, total, delta, wanted)
 
     with patch.dict(os.environ, {VARIABLE: "1"}):
         seconds = speed.in_turn(products, sums, dgemm, repeats=40)
@@ -224,6 +225,7 @@ for name, options in (("dspdc", dict(m=20, q=20)), ("dspdc", dict(m=50, q=5)),
     algorithm = METHODS[name](problem, **options)
     algorithm.advance(2)
     problem.certify(algorithm.x, algorithm.y)
+    del algorithm
 """ + PEAK
 
 LMNN_SCRIPT = """

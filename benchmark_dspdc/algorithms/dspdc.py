@@ -9,6 +9,7 @@ Y. Zhang, L. Xiao. Stochastic primal-dual coordinate method for regularized
 empirical risk minimization. ICML 2015, JMLR 18(84), 2017.
 """
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -80,11 +81,22 @@ for _kind in (RowCoupling, ColumnCoupling, FactorCoupling, BlockColumns):
 
 @primal_half.register(BlockRows)
 def _(coupling, reg, order, first, last, x, c, dx):
-    # Blocks have nothing to do with each other here, so each is done on one thread.
+    # Blocks have nothing to do with each other here, so each is done on one
+    # thread, in a buffer that stays in its cache.
     return sum(each(
-        lambda k: _in_tiles(coupling, reg, order, k, k + 1, x, c, dx[k - first:k - first + 1]),
+        lambda k: _in_tiles(coupling, reg, order, k, k + 1, x, c, _block_buffer(dx.shape[1:])),
         range(first, last), x.shape[1],
     ))
+
+
+_kept = threading.local()
+
+
+def _block_buffer(shape):
+    buffer = getattr(_kept, "buffer", None)
+    if buffer is None or buffer.shape[1:] != shape:
+        buffer = _kept.buffer = np.empty((1, *shape))
+    return buffer
 
 
 @njit
@@ -207,7 +219,8 @@ class DSPDC(Algorithm):
             # Blocks are matrices: the same loop in Python, on whole blocks.
             self._iterate = single_threaded(iterate.py_func)
             self._dy = np.empty(dual.largest)
-            self._dx = np.empty((primal.largest, *self.problem.x_shape[1:]))
+            rows = isinstance(self._coupling, BlockRows)
+            self._dx = np.empty((0 if rows else primal.largest, *self.problem.x_shape[1:]))
         self.info.update(
             m=dual.largest, q=primal.largest, r=r, s=s, keep=keep,
             tau=steps.tau, sigma=steps.sigma, theta=steps.theta,
