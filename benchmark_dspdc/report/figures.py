@@ -38,7 +38,8 @@ def gap_curves(frame, file, x="seconds", columns=2):
     rows = -(-len(problems) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
     # told apart in print and by the colour-blind.
-    look = dict(zip(methods, sns.color_palette("colorblind", len(methods)), strict=True))
+    palette = "colorblind" if len(methods) <= 10 else "husl"     # the former repeats itself
+    look = dict(zip(methods, sns.color_palette(palette, len(methods)), strict=True))
     markers = dict(zip(methods, "os^DvPX*<>hd" * len(methods), strict=False))
     with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.1):
         figure, panels = plt.subplots(
