@@ -146,8 +146,8 @@ class Problem:
         return out
 
     def _pulled_back(self, y):
-        """-A'y/n."""
-        w = self.operator.rmatvec(y)
+        """-A'y/n, matrices packed."""
+        w = self.operator.rmatvec_packed(y)
         w /= -self.shape[0]
         return w
 

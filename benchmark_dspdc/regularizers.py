@@ -7,12 +7,14 @@ which need no compiling.
 """
 
 import copy
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 
 from .jit import generic, index, njit
 from .psd import Projector, is_psd
+from .symmetric import pack, unpack
 
 
 class ElasticNet(NamedTuple):
@@ -176,6 +178,9 @@ class PSDFrobenius:
     #: diagonal this much of its norm, or of the norm at which its term of g is 1/2.
     TOLERANCE = 1e-11
 
+    #: Matrices that a certificate makes copies of at a time.
+    TOGETHER = 8
+
     def __init__(self, lam, d, centre=None, linear=None):
         self.lam = np.asarray(lam, dtype=np.float64)
         self.d = d
@@ -228,27 +233,33 @@ class PSDFrobenius:
         return vars(self) | {"_known": []}
 
     def projected(self, w):
-        """Pi_+(M) for all blocks; blocks that were given in the last two calls are known.
+        """Pi_+(M) for all blocks, packed; blocks given in the last two calls are known.
 
-        The result depends on w alone, never on what was projected before.
+        The result depends on w alone, never on what was projected before. w is
+        packed or written out; the result must not be changed.
         """
+        packed = w if w.ndim == 2 else pack(w)
+        # Blocks are recognised by a digest, which takes no memory.
+        given = np.array([blake2b(block, digest_size=16).digest() for block in packed])
         for known, result in self._known:
-            if np.array_equal(known, w):
+            if np.array_equal(known, given):
                 return result
-        out = w.copy() if self.shift is None else w + self.shift
+        out = np.empty_like(packed)
         todo = np.ones(len(w), dtype=bool)
         for known, result in self._known:
-            for j in np.flatnonzero(todo):
-                if np.array_equal(known[j], w[j]):
-                    out[j] = result[j]
-                    todo[j] = False
-        if todo.all():
-            Projector(len(w), self.d).project(np.arange(len(w)), out)
-        elif todo.any():
-            fresh = out[todo]
-            Projector(len(w), self.d).project(np.flatnonzero(todo), fresh)
-            out[todo] = fresh
-        self._known = [(w.copy(), out)] + self._known[:1]
+            same = todo & (known == given)
+            out[same] = result[same]
+            todo &= ~same
+        projector = Projector(len(w), self.d)
+        blocks = np.flatnonzero(todo)
+        for k in range(0, len(blocks), self.TOGETHER):
+            some = blocks[k:k + self.TOGETHER]
+            matrices = unpack(packed[some], self.d)
+            if self.shift is not None:
+                matrices += self.shift[some]
+            projector.project(some, matrices)
+            out[some] = pack(matrices)
+        self._known = [(given, out)] + self._known[:1]
         return out
 
 
@@ -260,9 +271,9 @@ def _(reg):
 @reg_value.register(PSDFrobenius)
 def _(reg, x):
     least = 1.0 / np.sqrt(reg.lam)
-    # A few at a time: the check makes copies.
-    for k in range(0, len(x), 16):
-        if not is_psd(x[k:k + 16], reg.TOLERANCE, least[k:k + 16]).all():
+    for k in range(0, len(x), reg.TOGETHER):
+        some = slice(k, k + reg.TOGETHER)
+        if not is_psd(x[some], reg.TOLERANCE, least[some]).all():
             return np.inf
     value = 0.5 * reg.lam @ np.einsum("jkl,jkl->j", x, x) + reg.constant
     return float(value if reg.shift is None else value - np.vdot(reg.shift, x))
@@ -273,13 +284,14 @@ def _(reg, w):
     if not np.isfinite(w).all():
         return np.inf
     projected = reg.projected(w)
-    squares = np.einsum("jkl,jkl->j", projected, projected)
+    squares = np.einsum("jk,jk->j", projected, projected)
     return float(np.sum(squares / (2.0 * reg.lam)) - reg.constant)
 
 
 @conjugate_point.register(PSDFrobenius)
 def _(reg, w, out):
-    np.divide(reg.projected(w), reg.lam[:, None, None], out=out)
+    unpack(reg.projected(w), reg.d, out)
+    out /= reg.lam[:, None, None]
 
 
 @conjugate_blocks.register(PSDFrobenius)

@@ -20,6 +20,7 @@ from benchmark_dspdc.constants import (
     subset_bound,
 )
 from benchmark_dspdc.data import task_knn_errors
+from benchmark_dspdc.losses import LOSSES as LOSSES_BY_NAME
 from benchmark_dspdc.operators.blocks import MatrixOperator
 from benchmark_dspdc.operators.rank_one import RankOneOperator
 from benchmark_dspdc.problem import Problem
@@ -450,6 +451,35 @@ SHAPES = {
     "one row": dict(sizes=[3, 3], n_vectors=[2, 2], n=1),
     "d is one": dict(sizes=[4, 3], n_vectors=[6, 3], n=10, d=1),
 }
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("blocks", ["own", "shared", "both"])
+def test_dual_steps_of_rank_one_sums_are_those_of_explicit_matrices(blocks, shape, loss):
+    rng = np.random.default_rng(4)
+    one, other, _ = random_rank_one(blocks, rng, **SHAPES[shape])
+    n, p = one.shape
+    X = pack(rng.standard_normal(one.x_shape))
+    b = np.sign(rng.standard_normal(n))
+    start = -b * rng.random(n)
+    wanted = rng.random(p) < 0.5
+    rows = rng.permutation(n)[:-(-2 * n // 3)]
+    found = []
+    for operator in (one, other):
+        y, total, delta = start.copy(), X.copy(), np.full_like(X, np.nan)
+        touched = operator.ascend(
+            operator.plan(rows), rows, LOSSES_BY_NAME[loss], b, y, 0.7, X.copy(), total, delta,
+            wanted, np.empty(n),
+        )
+        found.append((y, total))
+        touched = np.arange(p) if touched is None else touched
+        given = touched[wanted[touched]]
+        np.testing.assert_allclose(delta[given], (total - X)[given], rtol=1e-9, atol=1e-9)
+        assert np.isnan(delta[~wanted]).all()
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9, atol=1e-9)
+    assert (found[0][0] != start).any()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

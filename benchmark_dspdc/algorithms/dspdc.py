@@ -57,11 +57,25 @@ class Constants(NamedTuple):
 
 
 @generic
+def dual_half(coupling, loss, order, lo, hi, b, y, c, dy):
+    """Steps of the dual coordinates ``order[lo:hi]``."""
+
+
+@generic
 def primal_half(coupling, reg, order, first, last, x, c, dx):
     """Steps of the primal coordinates ``order[first:last]``.
 
     Returns the number of eigendecompositions done.
     """
+
+
+def _dual_in_tiles(coupling, loss, order, lo, hi, b, y, c, dy):
+    tile = dy.shape[0]
+    for k in range(lo, hi, tile):
+        end = min(k + tile, hi)
+        row_products(coupling, c.momentum, order, k, end, dy)
+        dual_step(loss, order, k, end, b, y, c.rho, dy)
+        push_dual(coupling, c.boost, order, k, end, y, dy)
 
 
 def _in_tiles(coupling, reg, order, first, last, x, c, dx):
@@ -76,7 +90,13 @@ def _in_tiles(coupling, reg, order, first, last, x, c, dx):
 
 
 for _kind in (RowCoupling, ColumnCoupling, FactorCoupling, BlockColumns):
+    dual_half.register(_kind)(_dual_in_tiles)
     primal_half.register(_kind)(_in_tiles)
+
+
+@dual_half.register(BlockRows)
+def _(coupling, loss, order, lo, hi, b, y, c, dy):
+    coupling.ascend(loss, order, lo, hi, b, y, c.rho, dy)
 
 
 @primal_half.register(BlockRows)
@@ -109,7 +129,6 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
     ``dx`` hold products and then changes; their lengths are how many
     coordinates are handled together.
     """
-    dual_tile = dy.shape[0]
     dual_ahead = memory[0]
     primal_ahead = memory[1]
     previous = memory[2]
@@ -117,12 +136,7 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
         lo, hi = draw(dual, state, dual_ahead)
         announce(coupling, dual.order, dual_ahead[0], dual_ahead[1])
         expect(coupling, primal.order, primal_ahead[0], primal_ahead[1])
-        for k in range(lo, hi, dual_tile):
-            end = min(k + dual_tile, hi)
-            row_products(coupling, c.momentum, dual.order, k, end, dy)
-            dual_step(loss, dual.order, k, end, b, y, c.rho, dy)
-            push_dual(coupling, c.boost, dual.order, k, end, y, dy)
-
+        dual_half(coupling, loss, dual.order, lo, hi, b, y, c, dy)
         turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
 
         first, last = draw(primal, state, primal_ahead)

@@ -52,6 +52,10 @@ class Operator(ABC):
     def rmatvec(self, y):
         """A'y."""
 
+    def rmatvec_packed(self, y):
+        """A'y, in packed form where its blocks are matrices."""
+        return self.rmatvec(y)
+
     @property
     @abstractmethod
     def row_norms2(self):

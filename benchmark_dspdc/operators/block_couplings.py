@@ -12,6 +12,9 @@ from ..sampling import Partition
 from ..symmetric import pack, pack_step, unpack, unpack_sum
 from . import couplings, dual
 
+#: Blocks that are renewed together: enough for the threads, not so many as to need much memory.
+TOGETHER = 32
+
 
 class _Plans:
     """The operator's plans of row blocks; those of a partition are kept."""
@@ -45,6 +48,17 @@ class BlockRows:
         self.xbar, self.w, self.dw = (operator.packed_zeros() for _ in range(3))
         self.touched, self.wanted = np.zeros((2, operator.shape[1]), dtype=bool)
 
+    def ascend(self, loss, order, lo, hi, b, y, rho, dy):
+        """The dual half of an iteration."""
+        plan = self.plans.turn_to(order, lo, hi)
+        blocks = self.operator.ascend(
+            plan, _indices(order, lo, hi), loss, b, y, rho, self.xbar, self.w, self.dw,
+            self.wanted, dy,
+        )
+        self.touched[:] = blocks is None
+        if blocks is not None:
+            self.touched[blocks] = True
+
 
 class BlockColumns:
     """Columns walked, A x kept, with what the last iteration added to it in `dz`."""
@@ -52,19 +66,6 @@ class BlockColumns:
     def __init__(self, operator, sampler):
         self.operator = operator
         self.ybar, self.z, self.dz = np.zeros((3, operator.shape[0]))
-
-
-@couplings.row_products.register(BlockRows)
-def _(c, momentum, order, lo, hi, out):
-    c.operator.row_products(c.plans.turn_to(order, lo, hi), c.xbar, out)
-
-
-@couplings.push_dual.register(BlockRows)
-def _(c, boost, order, lo, hi, y, dy):
-    blocks = c.operator.add_rows(c.plans.current, dy, c.w, c.dw, c.wanted)
-    c.touched[:] = blocks is None
-    if blocks is not None:
-        c.touched[blocks] = True
 
 
 @couplings.turn.register(BlockRows)
@@ -161,7 +162,7 @@ class BlockKeptDual:
     def __init__(self, operator, w):
         self.operator = operator
         self.plans = _Plans(operator, True)
-        self.w = pack(w)
+        self.w = w
         self.x = np.empty_like(self.w)
         self.wanted = np.zeros(len(self.w), dtype=bool)
 
@@ -185,9 +186,12 @@ def _(c, reg):
 
 def _renew(c, reg, blocks):
     blocks = np.arange(len(c.w)) if blocks is None else blocks
-    matrices = unpack(c.w[blocks], c.operator.d)
-    done = conjugate_blocks(reg, blocks, matrices)
-    c.x[blocks] = pack(matrices)
+    done = 0
+    for k in range(0, len(blocks), TOGETHER):
+        some = blocks[k:k + TOGETHER]
+        matrices = unpack(c.w[some], c.operator.d)
+        done += conjugate_blocks(reg, some, matrices)
+        c.x[some] = pack(matrices)
     return done
 
 

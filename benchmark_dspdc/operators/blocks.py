@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ..jit import njit
+from ..losses import dual_step
 from ..symmetric import pack, packed_length, unpack
 from ..threads import side_by_side
 from .base import Operator
@@ -78,6 +79,12 @@ class BlockOperator(Operator):
         Returns the blocks j that the rows touch, None for all; delta is not set elsewhere.
         """
 
+    def ascend(self, plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer):
+        """Dual steps of the rows at z = A x, and `add_rows` of the changes of y."""
+        self.row_products(plan, X, buffer)
+        dual_step(loss, rows, 0, len(rows), b, y, rho, buffer)
+        return self.add_rows(plan, buffer, total, delta, wanted)
+
     @abstractmethod
     def column_products(self, columns, matrices):
         """sum over j in columns of <A_i^j, matrices[j]> for every row i."""
@@ -105,10 +112,13 @@ class BlockOperator(Operator):
         return out
 
     def rmatvec(self, y):
+        return unpack(self.rmatvec_packed(y), self.d)
+
+    def rmatvec_packed(self, y):
         total = self.packed_zeros()
         y = np.ascontiguousarray(y, dtype=np.float64)
         self.add_rows(self._all_rows, y, total, total, np.zeros(self.shape[1], dtype=bool))
-        return unpack(total, self.d)
+        return total
 
     # Norms.
 
@@ -165,7 +175,7 @@ class BlockOperator(Operator):
         return kind(self, dual), dual, primal
 
     def kept_dual(self, y):
-        return BlockKeptDual(self, -self.rmatvec(y) / self.shape[0])
+        return BlockKeptDual(self, self.rmatvec_packed(y) / -self.shape[0])
 
     def kept_dual_cost(self, r):
         return self.multiply_adds / r

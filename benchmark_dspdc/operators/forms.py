@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import njit
+from ..losses import dual_prox
 from ..simd import fma, load, mul, prefetch, splat, store
 from ..symmetric import ROOT, packed_length
 
@@ -52,8 +53,9 @@ def workspace(d):
         width = (d + 7) // 8 * 8
         spaces.clear()
         spaces[d] = Workspace(
-            np.zeros(d * LANES), np.zeros(LANES), np.zeros(packed_length(d)),
-            np.zeros((SLICE, width)), np.zeros((SLICE, width)), np.zeros((width, width)),
+            np.zeros(max(d * LANES, SLICE)), np.zeros(LANES), np.zeros(packed_length(d)),
+            # One row more, and six more: a tile may reach over the last one.
+            np.zeros((SLICE + 1, width)), np.zeros((SLICE, width)), np.zeros((width + 6, width)),
         )
     return spaces[d]
 
@@ -247,6 +249,17 @@ def _forms_of_lanes(M, d, V, out):
             out[e] += (ROOT * total + M[row + a] * v) * v
 
 
+@njit(inline=True)
+def _metric(X, own, common, M):
+    """M = X_own + X_common, packed, or the one of the two that there is."""
+    if own >= 0 and common >= 0:
+        for c in range(X.shape[1]):
+            M[c] = X[own, c] + X[common, c]
+    else:
+        for c in range(X.shape[1]):
+            M[c] = X[max(own, common), c]
+
+
 @njit(allocates=True, nogil=True)
 def quadratic_forms(points, starts, ends, ids, groups, bounds, own, common, X, lo, hi, space,
                     out):
@@ -257,12 +270,7 @@ def quadratic_forms(points, starts, ends, ids, groups, bounds, own, common, X, l
         g = groups[t]
         first, last = bounds[t], bounds[t + 1]
         start, size = starts[g], starts[g + 1] - starts[g]
-        if own[g] >= 0 and common >= 0:
-            for c in range(X.shape[1]):
-                M[c] = X[own[g], c] + X[common, c]
-        else:
-            for c in range(X.shape[1]):
-                M[c] = X[max(own[g], common), c]
+        _metric(X, own[g], common, M)
         if last - first > 2 * size:
             metric = np.empty((d, d))
             for a in range(d):
@@ -300,21 +308,40 @@ def quadratic_forms(points, starts, ends, ids, groups, bounds, own, common, X, l
 # Sums of c v v' ----------------------------------------------------------------------
 
 @njit(inline=True)
-def _add_slice(D, T, count, width, W):
-    """Lower triangle of W += sum over the first rows of D and T of their outer products.
+def _add_slice(D, T, count, width, fresh, W):
+    """Lower triangle of W = or += sum over the first rows of D and T of their outer products.
 
-    In tiles of 4 x 8, which may reach above the diagonal.
+    In tiles of 6 x 8, which may reach above the diagonal and below the last row.
     """
-    for a in range(0, width, 4):
-        for c in range(0, a + 4, 8):
-            s00 = load(W, a * width + c)
-            s01 = load(W, a * width + c + 4)
-            s10 = load(W, (a + 1) * width + c)
-            s11 = load(W, (a + 1) * width + c + 4)
-            s20 = load(W, (a + 2) * width + c)
-            s21 = load(W, (a + 2) * width + c + 4)
-            s30 = load(W, (a + 3) * width + c)
-            s31 = load(W, (a + 3) * width + c + 4)
+    zero = splat(0.0)
+    for a in range(0, width, 6):
+        for c in range(0, min(a + 6, width), 8):
+            at = a * width + c
+            s00 = zero
+            s01 = zero
+            s10 = zero
+            s11 = zero
+            s20 = zero
+            s21 = zero
+            s30 = zero
+            s31 = zero
+            s40 = zero
+            s41 = zero
+            s50 = zero
+            s51 = zero
+            if not fresh:
+                s00 = load(W, at)
+                s01 = load(W, at + 4)
+                s10 = load(W, at + width)
+                s11 = load(W, at + width + 4)
+                s20 = load(W, at + 2 * width)
+                s21 = load(W, at + 2 * width + 4)
+                s30 = load(W, at + 3 * width)
+                s31 = load(W, at + 3 * width + 4)
+                s40 = load(W, at + 4 * width)
+                s41 = load(W, at + 4 * width + 4)
+                s50 = load(W, at + 5 * width)
+                s51 = load(W, at + 5 * width + 4)
             for k in range(count):
                 t0 = load(T, k * width + c)
                 t1 = load(T, k * width + c + 4)
@@ -330,14 +357,44 @@ def _add_slice(D, T, count, width, W):
                 v = splat(D[k, a + 3])
                 s30 = fma(v, t0, s30)
                 s31 = fma(v, t1, s31)
-            store(W, a * width + c, s00)
-            store(W, a * width + c + 4, s01)
-            store(W, (a + 1) * width + c, s10)
-            store(W, (a + 1) * width + c + 4, s11)
-            store(W, (a + 2) * width + c, s20)
-            store(W, (a + 2) * width + c + 4, s21)
-            store(W, (a + 3) * width + c, s30)
-            store(W, (a + 3) * width + c + 4, s31)
+                v = splat(D[k, a + 4])
+                s40 = fma(v, t0, s40)
+                s41 = fma(v, t1, s41)
+                v = splat(D[k, a + 5])
+                s50 = fma(v, t0, s50)
+                s51 = fma(v, t1, s51)
+            store(W, at, s00)
+            store(W, at + 4, s01)
+            store(W, at + width, s10)
+            store(W, at + width + 4, s11)
+            store(W, at + 2 * width, s20)
+            store(W, at + 2 * width + 4, s21)
+            store(W, at + 3 * width, s30)
+            store(W, at + 3 * width + 4, s31)
+            store(W, at + 4 * width, s40)
+            store(W, at + 4 * width + 4, s41)
+            store(W, at + 5 * width, s50)
+            store(W, at + 5 * width + 4, s51)
+
+
+@njit(inline=True)
+def _add_packed(W, d, j, total, delta, wanted, shared):
+    """Add the lower triangle of W where it belongs; see `rank_one_sums`."""
+    for a in range(d):
+        row = a * (a + 1) // 2
+        for c in range(a):
+            W[a, c] *= ROOT
+        if j >= 0:
+            for c in range(a + 1):
+                total[j, row + c] += W[a, c]
+        if shared is not None:
+            for c in range(a + 1):
+                shared[row + c] += W[a, c]
+    if j >= 0 and wanted[j]:
+        for a in range(d):
+            row = a * (a + 1) // 2
+            for c in range(a + 1):
+                delta[j, row + c] = W[a, c]
 
 
 @njit(allocates=True, nogil=True)
@@ -374,9 +431,9 @@ def rank_one_sums(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, 
                             image[a - start, c] += coef[e] * points[a, c]
             W[:d, :d] = np.dot(points[start:start + size].T, image)
         else:
-            W[:] = 0.0
             e = first
-            while e < last:
+            fresh = True
+            while e < last or fresh:
                 count = 0
                 while e < last and count < SLICE:
                     if coef[e] != 0.0:
@@ -387,20 +444,94 @@ def rank_one_sums(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, 
                             T[count, c] = coef[e] * D[count, c]
                         count += 1
                     e += 1
-                _add_slice(D, T, count, W.shape[0], W)
-        j = own[g]
-        for a in range(d):
-            row = a * (a + 1) // 2
-            for c in range(a):
-                W[a, c] *= ROOT
-            if j >= 0:
-                for c in range(a + 1):
-                    total[j, row + c] += W[a, c]
-            if shared is not None:
-                for c in range(a + 1):
-                    shared[row + c] += W[a, c]
-        if j >= 0 and wanted[j]:
-            for a in range(d):
-                row = a * (a + 1) // 2
-                for c in range(a + 1):
-                    delta[j, row + c] = W[a, c]
+                _add_slice(D, T, count, W.shape[1], fresh, W)
+                fresh = False
+        _add_packed(W, d, own[g], total, delta, wanted, shared)
+
+
+# Both at once ------------------------------------------------------------------------
+
+@njit(inline=True)
+def _gather(points, ends, ids, first, last, D):
+    """Vectors ids[first:last] as rows of D."""
+    d = points.shape[1]
+    _fetch(points, ends, ids, first, min(first + AHEAD, last))
+    for e in range(first, last):
+        _fetch(points, ends, ids, e + AHEAD, e + AHEAD + 1)
+        a, b = ends[ids[e], 0], ends[ids[e], 1]
+        if b >= 0:
+            for c in range(d):
+                D[e - first, c] = points[a, c] - points[b, c]
+        else:
+            for c in range(d):
+                D[e - first, c] = points[a, c]
+
+
+@njit(inline=True)
+def _turned(D, first, count, d, V):
+    """Rows of D as columns of V, of shape (d, LANES); others zero."""
+    if count < LANES:
+        for c in range(d * LANES):
+            V[c] = 0.0
+    for e in range(count):
+        for c in range(d):
+            V[c * LANES + e] = D[first + e, c]
+
+
+@njit(nogil=True)
+def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms, signs, by_group,
+                  row_bounds, rows, X, loss, b, y, rho, forms, lo, hi, space, total, delta, wanted,
+                  shared):
+    """Dual steps of the rows of the groups lo to hi - 1, and what they add to A'y.
+
+    For rows with all their terms in one group: `quadratic_forms`, the dual
+    step, and `rank_one_sums` of the changes, group by group, so that a group's
+    vectors are collected once. Up to ``SLICE`` vectors a group.
+    """
+    d = points.shape[1]
+    M, D, T, W = space.metric, space.vectors, space.scaled, space.total
+    for t in range(lo, hi):
+        g = groups[t]
+        first, last = bounds[t], bounds[t + 1]
+        count = last - first
+        _gather(points, ends, ids, first, last, D)
+        _metric(X, own[g], common, M)
+        if own[g] >= 0:
+            _fetch_part(total, own[g], 0, total.shape[1])
+        for begin in range(0, count, LANES):
+            some = min(LANES, count - begin)
+            _turned(D, begin, some, d, space.lanes)
+            _forms_of_lanes(M, d, space.lanes, space.forms)
+            for e in range(some):
+                forms[first + begin + e] = space.forms[e]
+        if t + 1 < hi:
+            _fetch(points, ends, ids, last, last + AHEAD)
+            if own[groups[t + 1]] >= 0:
+                _fetch_part(X, own[groups[t + 1]], 0, X.shape[1])
+        # From here on `space.lanes` holds coefficients of the vectors.
+        coef = space.lanes
+        for e in range(count):
+            coef[e] = 0.0
+        for k in range(row_bounds[t], row_bounds[t + 1]):
+            r = by_group[k]
+            i = rows[r]
+            z = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                z += signs[e] * forms[terms[e]]
+            new = dual_prox(loss, z, b[i], y[i], rho)
+            step = new - y[i]
+            y[i] = new
+            for e in range(indptr[r], indptr[r + 1]):
+                coef[terms[e] - first] += signs[e] * step
+        used = 0
+        for e in range(count):
+            if coef[e] != 0.0:
+                for c in range(d):
+                    v = D[e, c]
+                    D[used, c] = v
+                    T[used, c] = coef[e] * v
+                used += 1
+        if used == 0 and not (own[g] >= 0 and wanted[own[g]]):
+            continue
+        _add_slice(D, T, used, W.shape[1], True, W)
+        _add_packed(W, d, own[g], total, delta, wanted, shared)

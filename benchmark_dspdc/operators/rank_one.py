@@ -26,6 +26,8 @@ from ..symmetric import pack, packed_length, unpack
 from ..threads import side_by_side
 from .blocks import BlockOperator
 from .forms import (
+    SLICE,
+    ascend_groups,
     quadratic_forms,
     rank_one_sums,
     signed_counts,
@@ -57,6 +59,9 @@ class Plan(NamedTuple):
         Groups that occur, and where the vectors of each begin and end in `ids`.
     indptr, terms, signs : ndarray
         CSR arrays of the rows; `terms` are positions in `ids`.
+    by_group, row_bounds : ndarray or None
+        The rows sorted by group, and where those of each group begin and end,
+        if all terms of a row are in one group.
     """
 
     ids: np.ndarray
@@ -65,6 +70,8 @@ class Plan(NamedTuple):
     indptr: np.ndarray
     terms: np.ndarray
     signs: np.ndarray
+    by_group: np.ndarray
+    row_bounds: np.ndarray
 
 
 class RankOneOperator(BlockOperator):
@@ -134,9 +141,14 @@ class RankOneOperator(BlockOperator):
             ids, terms = np.unique(self.terms[entries], return_inverse=True)
         cuts = np.searchsorted(ids, self.vector_starts)
         groups = np.flatnonzero(np.diff(cuts))
+        by_group = row_bounds = None
+        if self._one_group:
+            group = self._groups_of_rows[rows]
+            by_group = np.argsort(group, kind="stable")
+            row_bounds = np.append(np.searchsorted(group[by_group], groups), len(rows))
         return Plan(
             ids.astype(np.int32), groups, np.append(cuts[groups], cuts[-1]), indptr,
-            terms.astype(np.int32), self.signs[entries],
+            terms.astype(np.int32), self.signs[entries], by_group, row_bounds,
         )
 
     def row_products(self, plan, X, out):
@@ -148,6 +160,19 @@ class RankOneOperator(BlockOperator):
         c = np.empty(len(plan.ids))
         spread(plan.indptr, plan.terms, plan.signs, coef, c)
         return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
+
+    def ascend(self, plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer):
+        if plan.by_group is None or np.diff(plan.bounds).max() > SLICE:
+            return super().ascend(plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer)
+        forms = np.empty(len(plan.ids))
+
+        def part(span, shared):
+            ascend_groups(
+                self.points, self.ends, plan.ids, plan.groups, plan.bounds, self.own, self.common,
+                plan.indptr, plan.terms, plan.signs, plan.by_group, plan.row_bounds, rows, X, loss,
+                b, y, rho, forms, *span, workspace(self.d), total, delta, wanted, shared,
+            )
+        return self._in_parts(part, plan.groups, plan.bounds, total, delta, wanted)
 
     def _forms(self, ids, groups, bounds, X, out):
         """out[k] = v_k' M v_k for the vectors of the groups."""
@@ -174,16 +199,25 @@ class RankOneOperator(BlockOperator):
         """
         if wanted is None:
             delta, wanted = total, self._none_wanted
-        parts = self._parts(bounds)
-        shared = np.zeros((len(parts) if self.common >= 0 else 0, packed_length(self.d)))
 
-        def part(numbered):
-            k, span = numbered
+        def part(span, shared):
             rank_one_sums(
                 self.points, self.starts, self.ends, ids, groups, bounds, self.own, c, *span,
-                workspace(self.d), total, delta, wanted, shared[k] if self.common >= 0 else None,
+                workspace(self.d), total, delta, wanted, shared,
             )
-        side_by_side(part, list(enumerate(parts)))
+        return self._in_parts(part, groups, bounds, total, delta, wanted)
+
+    def _in_parts(self, function, groups, bounds, total, delta, wanted):
+        """Call the function for each part of the groups, and add up what goes to the shared block.
+
+        Returns the blocks touched.
+        """
+        parts = self._parts(bounds)
+        shared = np.zeros((len(parts) if self.common >= 0 else 0, packed_length(self.d)))
+        side_by_side(
+            lambda k: function(parts[k], shared[k] if self.common >= 0 else None),
+            range(len(parts)),
+        )
         blocks = self.own[groups] if self.own[0] >= 0 else np.zeros(0, dtype=np.int64)
         if self.common < 0:
             return blocks
@@ -371,9 +405,14 @@ class RankOneOperator(BlockOperator):
         return np.repeat(np.arange(len(self.own)), np.diff(self.vector_starts))[self.terms]
 
     @cached_property
+    def _groups_of_rows(self):
+        """The group of each row's first term."""
+        return self._groups_of_terms[self.indptr[:-1]]
+
+    @cached_property
     def _one_group(self):
         """Whether all terms of a row are in one group, for each row."""
-        first = np.repeat(self._groups_of_terms[self.indptr[:-1]], np.diff(self.indptr))
+        first = np.repeat(self._groups_of_rows, np.diff(self.indptr))
         return bool(np.array_equal(first, self._groups_of_terms))
 
     def miniature(self):
