@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .checks import check_number, choose
-from .operators.gram import largest_norm2
+from .operators.gram import largest_norm2, top_eigenvalue
 from .sampling import Partition
 from .threads import side_by_side, single_threaded
 
@@ -130,6 +130,45 @@ def norm2(operator):
     frobenius = Constant(float(operator.row_norms2.sum()), "squared Frobenius norm of A")
     bound = Constant(operator.norm2_bound(), "|A|^2 by Collatz-Wielandt")
     return min(frobenius, bound, key=lambda c: c.value)
+
+
+@single_threaded
+def row_blocks_norm2(operator, blocks, each):
+    """|A_I|^2 of the blocks of rows of a partition: of each, or the largest.
+
+    Returns
+    -------
+    value : float, or ndarray of one a block
+    kind : str
+        What is known of it.
+    """
+    if blocks.largest == 1:
+        norms2 = operator.row_norms2[blocks.order]
+        return norms2 if each else float(norms2.max()), "exact"
+    whole = _whole(operator.shape[1])
+    if not each:
+        return partition_constant(operator, blocks, whole)
+    pairs = operator.pairs(blocks, whole)
+    if pairs.cost <= budget(operator):
+        found = [top_eigenvalue(pairs.gram(k, 0)) for k in range(pairs.shape[0])]
+        return np.array(found), "exact"
+    ones = np.ones(blocks.largest)
+    frobenius = np.add.reduceat(operator.row_norms2[blocks.order], blocks.starts[:-1])
+    bounds = [operator.scaled_norm2(rows, ones[:len(rows)], exact=False) for rows in blocks.blocks]
+    return np.minimum(frobenius, bounds), "upper bounds"
+
+
+@single_threaded
+def column_blocks_norm2(operator, blocks):
+    """|A^J|^2 of each block of columns of a partition, and what is known of it."""
+    frobenius = np.add.reduceat(operator.column_norms2[blocks.order], blocks.starts[:-1])
+    if blocks.largest * operator.column_width == 1:
+        return frobenius, "exact"
+    pairs = operator.pairs(_whole(operator.shape[0]), blocks)
+    if pairs.cost <= budget(operator):
+        found = [top_eigenvalue(pairs.gram(0, k)) for k in range(pairs.shape[1])]
+        return np.array(found), "exact"
+    return np.minimum(frobenius, norm2(operator).value), "upper bounds"
 
 
 @single_threaded

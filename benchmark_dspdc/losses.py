@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import entry, generic, index, njit
+from .jit import generic, njit
 
 
 class Square(NamedTuple):
@@ -57,6 +57,11 @@ def loss_conjugate(loss, beta, b):
 
 
 @generic
+def nearest_in_domain(loss, beta, b):
+    """The point of the conjugate's domain that is nearest to beta."""
+
+
+@generic
 def dual_prox(loss, z, b, y, rho):
     """argmax over beta of  z beta - phi*(beta) - (rho/2)(beta - y)^2,  rho >= 0.
 
@@ -79,6 +84,11 @@ def _(loss, z, b):
 @loss_conjugate.register(Square)
 def _(loss, beta, b):
     return 0.5 * beta * beta + b * beta
+
+
+@nearest_in_domain.register(Square)
+def _(loss, beta, b):
+    return beta
 
 
 @dual_prox.register(Square)
@@ -109,6 +119,17 @@ def _(loss, beta, b):
     if s < -1.0 or s > 0.0:
         return math.inf
     return s + 0.5 * s * s
+
+
+@njit(inline=True)
+def _clipped(beta, b):
+    """The nearest value with -b beta in [0, 1]."""
+    return -b * min(max(-b * beta, 0.0), 1.0)
+
+
+@nearest_in_domain.register(SmoothedHinge)
+def _(loss, beta, b):
+    return _clipped(beta, b)
 
 
 @dual_prox.register(SmoothedHinge)
@@ -149,6 +170,11 @@ def _(loss, beta, b):
     if s < 1.0:
         value += (1.0 - s) * math.log1p(-s)
     return value
+
+
+@nearest_in_domain.register(Logistic)
+def _(loss, beta, b):
+    return _clipped(beta, b)
 
 
 @njit(inline=True)
@@ -212,24 +238,7 @@ def _(loss, z, b, y, rho):
     return -b * _logistic_dual(b * z, -b * y, rho)
 
 
-# Steps and sums over several coordinates ---------------------------------------------------
-
-@njit(inline=True, cache=True)
-def dual_step(loss, order, lo, hi, b, y, rho, buffer):
-    """`dual_prox` of the coordinates ``order[lo:hi]``; rho is a number or one a coordinate.
-
-    On entry the buffer holds the products z_i, on return the changes of y_i.
-    Returns whether there was any.
-    """
-    moved = False
-    for k in range(lo, hi):
-        i = index(order, k)
-        new = dual_prox(loss, buffer[k - lo], b[i], y[i], entry(rho, i))
-        buffer[k - lo] = new - y[i]
-        moved |= buffer[k - lo] != 0.0
-        y[i] = new
-    return moved
-
+# Sums over all coordinates ------------------------------------------------------------------
 
 @njit
 def loss_sum(loss, z, b):
@@ -255,4 +264,13 @@ def derivative_all(loss, z, b):
     out = np.empty_like(z)
     for i in range(z.shape[0]):
         out[i] = loss_derivative(loss, z[i], b[i])
+    return out
+
+
+@njit(allocates=True)
+def nearest_feasible(loss, y, b):
+    """The vector of `nearest_in_domain`."""
+    out = np.empty_like(y)
+    for i in range(y.shape[0]):
+        out[i] = nearest_in_domain(loss, y[i], b[i])
     return out

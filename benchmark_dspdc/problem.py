@@ -6,7 +6,7 @@ import numpy as np
 
 from .checks import as_array, check_number, choose
 from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
-from .operators import Operator, as_operator
+from .operators import Operator, as_operator, is_factorized, materialized
 from .regularizers import (
     ElasticNet,
     conjugate_point,
@@ -176,6 +176,13 @@ class Problem:
         operator = self.operator if weights is None else self.operator.weighted(weights)
         return Problem(operator, self.b, self.loss, reg)
 
+    def augmented(self, kappa):
+        """The problem with (kappa/2)|x|^2 added to g."""
+        reg = self.reg.augmented(kappa)
+        weights = getattr(reg, "weights", None)
+        operator = self.operator if weights is None else self.operator.weighted(weights)
+        return Problem(operator, self.b, self.loss, reg)
+
     def miniature(self):
         """A tiny problem with the same types, for compiling."""
         operator = self.operator.miniature()
@@ -191,7 +198,7 @@ class Problem:
         return f"Problem({self.operator.kind} {n} x {p}, {name}, {self.reg})"
 
 
-def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
+def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=False):
     """Regularised empirical risk minimisation.
 
     min over x of  (1/n) sum_i phi_i(a_i'x) + lambda1 |x|_1 + (lambda2/2) |x|^2
@@ -205,6 +212,8 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
     loss : {"square", "logistic", "smoothed_hinge"}
     lambda1 : float, >= 0
     lambda2 : float, > 0
+    materialize : bool
+        Whether to form A = UV after all, if that takes at most 4 GB.
 
     Returns
     -------
@@ -226,6 +235,8 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2):
     reg = ElasticNet(
         check_number(lambda1, "lambda1", 0.0), check_number(lambda2, "lambda2", 0.0, strict=True)
     )
+    if materialize and is_factorized(A):
+        A = materialized(*A)
     operator = as_operator(A)
     b = as_array(b, "b", 1)
     if b.shape[0] != operator.shape[0]:

@@ -7,6 +7,7 @@ which need no compiling.
 """
 
 import copy
+import math
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -22,6 +23,14 @@ class ElasticNet(NamedTuple):
 
     lambda1: float
     lambda2: float
+
+    def moduli(self, p):
+        """The modulus of strong convexity of each coordinate."""
+        return np.full(p, self.lambda2)
+
+    def augmented(self, kappa):
+        """g + (kappa/2)|x|^2."""
+        return self._replace(lambda2=self.lambda2 + kappa)
 
     def for_steps(self, moduli):
         """See `PSDFrobenius.for_steps`; here all coordinates are alike."""
@@ -62,6 +71,18 @@ def primal_step(reg, order, lo, hi, x, tau, tau_over_n, buffer):
 
 
 @generic
+def pair_primal_step(reg, order, lo, hi, u, v, factor, weights, moved, n, of_u, of_v, buffer):
+    """Accelerated steps of the coordinates ``order[lo:hi]``.
+
+    With z = v - factor u, zbar = v + factor u, and (moved/2)|x|^2 taken out of
+    g, the new x minimises  g(x) - (moved/2)|x|^2 + (weight/2)|x - z|^2
+    + <x, buffer/n + moved zbar>.  u and v move by of_u and of_v times the
+    change x - z, which the buffer holds on return. Returns the number of
+    eigendecompositions done.
+    """
+
+
+@generic
 def conjugate_point(reg, w, out):
     """out = grad g*(w), the primal point that a dual point gives."""
 
@@ -87,6 +108,103 @@ def reg_threshold(reg, w):
 @generic
 def reg_thresholds(reg):
     """Whether `reg_threshold` does anything; if not, x is just w/lam."""
+
+
+# Many proximal steps at once ------------------------------------------------------------
+
+class Coasting(NamedTuple):
+    """For k steps with a constant gradient: powers of the factor a = 1/(1 + tau lam).
+
+    Attributes
+    ----------
+    table : ndarray of shape (TABLE, 3)
+        a^k, the sum over i <= k of tau a^i = (1 - a^k)/lam, and the sum over i <= k of that.
+    rate : float
+        -log(a).
+    tau, lam : float
+    """
+
+    table: np.ndarray
+    rate: float
+    tau: float
+    lam: float
+
+
+#: Steps for which the powers are looked up; more are computed.
+TABLE = 512
+
+
+def coasting(tau, lam):
+    """`Coasting` for steps of size tau."""
+    rate = np.log1p(tau * lam)
+    powers = np.exp(-rate * np.arange(TABLE))
+    sums = -np.expm1(-rate * np.arange(TABLE)) / lam
+    return Coasting(np.stack([powers, sums, np.cumsum(sums)], axis=1), float(rate), tau, lam)
+
+
+@njit(inline=True)
+def powers_of(coasting, k):
+    """a^k and (1 - a^k)/lam."""
+    if k < coasting.table.shape[0]:
+        return coasting.table[k, 0], coasting.table[k, 1]
+    return (math.exp(-coasting.rate * k), -math.expm1(-coasting.rate * k) / coasting.lam)
+
+
+@njit(inline=True)
+def sum_of_sums(coasting, k):
+    """The sum over i <= k of (1 - a^i)/lam."""
+    if k < coasting.table.shape[0]:
+        return coasting.table[k, 2]
+    sums = -math.expm1(-coasting.rate * k) / coasting.lam
+    return (k - sums / coasting.tau) / coasting.lam
+
+
+@generic
+def reg_phase(reg, coasting, x, gradient, steps):
+    """How the coordinate x moves under proximal steps with a constant gradient.
+
+    Returns
+    -------
+    k : int
+        At most `steps`: for k steps x_i = a^i x - drift (1 - a^i)/lam. If 0,
+        the next step is to be taken by itself.
+    drift : float
+    """
+
+
+@njit(inline=True)
+def coast(reg, coasting, x, gradient, steps):
+    """x after some steps  x = prox(x - tau gradient)."""
+    left = steps
+    while left > 0:
+        k, drift = reg_phase(reg, coasting, x, gradient, left)
+        if k == 0:
+            x = reg_prox(reg, x - coasting.tau * gradient, coasting.tau)
+            left -= 1
+        else:
+            power, sums = powers_of(coasting, k)
+            x = power * x - sums * drift
+            left -= k
+    return x
+
+
+@njit(inline=True)
+def coast_and_add(reg, coasting, x, gradient, steps):
+    """x after some steps, and the sum of all the values on the way, the last one included."""
+    left = steps
+    added = 0.0
+    while left > 0:
+        k, drift = reg_phase(reg, coasting, x, gradient, left)
+        if k == 0:
+            x = reg_prox(reg, x - coasting.tau * gradient, coasting.tau)
+            added += x
+            left -= 1
+        else:
+            power, sums = powers_of(coasting, k)
+            added += x * (sums / coasting.tau) - drift * sum_of_sums(coasting, k)
+            x = power * x - sums * drift
+            left -= k
+    return x, added
 
 
 @njit(inline=True)
@@ -119,6 +237,25 @@ def _(reg, c, tau):
     return soft(c, tau * reg.lambda1) * (1.0 / (1.0 + tau * reg.lambda2))
 
 
+@reg_phase.register(ElasticNet)
+def _(reg, coasting, x, gradient, steps):
+    if reg.lambda1 == 0.0:
+        return steps, gradient
+    if x == 0.0:
+        if abs(gradient) <= reg.lambda1:
+            return steps, 0.0
+        drift = gradient + reg.lambda1 if gradient < 0.0 else gradient - reg.lambda1
+        return steps, drift                  # away from zero, for ever
+    drift = gradient + reg.lambda1 if x > 0.0 else gradient - reg.lambda1
+    power, sums = powers_of(coasting, steps)
+    # On its way x does not turn round, so it keeps its sign if it has it at the end.
+    if (power * x - sums * drift) * x > 0.0:
+        return steps, drift
+    # The last step before zero; the one across is taken by itself.
+    last = math.log1p(coasting.lam * x / drift) / coasting.rate
+    return min(np.int64(last), steps - 1), drift
+
+
 @primal_step.register(ElasticNet)
 def _(reg, order, lo, hi, x, tau, tau_over_n, buffer):
     for k in range(lo, hi):
@@ -126,6 +263,20 @@ def _(reg, order, lo, hi, x, tau, tau_over_n, buffer):
         new = reg_prox(reg, x[j] - tau_over_n * buffer[k - lo], tau)
         buffer[k - lo] = new - x[j]
         x[j] = new
+    return 0
+
+
+@pair_primal_step.register(ElasticNet)
+def _(reg, order, lo, hi, u, v, factor, weights, moved, n, of_u, of_v, buffer):
+    for k in range(lo, hi):
+        j = index(order, k)
+        z = v[j] - factor * u[j]
+        tau = 1.0 / max(weights[j] - moved[j], 1e-15 * moved[j])
+        gradient = buffer[k - lo] / n + 2.0 * moved[j] * factor * u[j]
+        change = reg_prox(reg, z - tau * gradient, tau) - z
+        buffer[k - lo] = change
+        u[j] += of_u * change
+        v[j] += of_v * change
     return 0
 
 
@@ -223,6 +374,19 @@ class PSDFrobenius:
         other._known = []
         return other, other.weights
 
+    def moduli(self, p):
+        """The modulus of each block that steps are made for."""
+        return self.lam.min() / self.weights
+
+    def augmented(self, kappa):
+        """g + (kappa/2)|X|^2."""
+        other, _ = self.for_steps("each")
+        other.lam = self.lam + kappa
+        other.weights = other.lam.min() / other.lam
+        if np.all(self.weights == 1.0):
+            other.weights = self.weights
+        return other
+
     def miniature(self, operator):
         """A regulariser of the same kind for a tiny operator."""
         p, d, _ = operator.x_shape
@@ -300,6 +464,25 @@ def _(reg, blocks, w):
         w += reg.shift[blocks]
     done = reg._projector.project(blocks, w)
     w /= reg.lam[blocks, None, None]
+    return done
+
+
+@pair_primal_step.register(PSDFrobenius)
+def _(reg, order, lo, hi, u, v, factor, weights, moved, n, of_u, of_v, buffer):
+    blocks = order[lo:hi]
+    penalty = (weights - moved)[blocks, None, None]
+    z = v[blocks] - factor * u[blocks]
+    matrices = penalty * z - buffer[:hi - lo] / n - (2.0 * factor) * (
+        moved[blocks, None, None] * u[blocks]
+    )
+    if reg.shift is not None:
+        matrices += reg.shift[blocks]
+    matrices /= penalty + reg.lam[blocks, None, None]
+    done = reg._projector.project(blocks, matrices)
+    matrices -= z
+    buffer[:hi - lo] = matrices
+    u[blocks] += of_u * matrices
+    v[blocks] += of_v * matrices
     return done
 
 

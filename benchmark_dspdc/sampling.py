@@ -48,6 +48,32 @@ class Partition(NamedTuple):
         return [self.block(k) for k in range(len(self.starts) - 1)]
 
 
+class Weighted(NamedTuple):
+    """Blocks of a partition, drawn with given probabilities by Walker's alias method.
+
+    Attributes
+    ----------
+    starts, order : ndarray
+        As in `Partition`.
+    threshold, alias : ndarray
+        Of a uniformly drawn block k, take it with probability threshold[k],
+        else alias[k].
+    boosts : ndarray
+        One over the probability of the block that begins at a position.
+    """
+
+    starts: np.ndarray
+    order: np.ndarray
+    threshold: np.ndarray
+    alias: np.ndarray
+    boosts: np.ndarray
+
+    inverse_probability = Partition.inverse_probability
+    largest = Partition.largest
+    block = Partition.block
+    blocks = Partition.blocks
+
+
 class Subset(NamedTuple):
     """A uniform subset of `size` coordinates; `order` is shuffled in place."""
 
@@ -95,6 +121,23 @@ def partition(total, size, rng):
 def subset(total, size):
     """Uniform subsets of `size` out of `total` coordinates."""
     return Subset(np.arange(total, dtype=np.int64), size)
+
+
+def weighted(blocks, probabilities):
+    """The blocks of a partition with these probabilities, which sum to one."""
+    count = len(probabilities)
+    threshold, alias = probabilities * count, np.arange(count)
+    small = [k for k in range(count) if threshold[k] < 1.0]
+    large = [k for k in range(count) if threshold[k] >= 1.0]
+    while small and large:
+        k, other = small.pop(), large.pop()
+        alias[k] = other
+        threshold[other] -= 1.0 - threshold[k]
+        (small if threshold[other] < 1.0 else large).append(other)
+    threshold[small + large] = 1.0
+    boosts = np.zeros(blocks.starts[-1])
+    boosts[blocks.starts[:-1]] = 1.0 / probabilities
+    return Weighted(blocks.starts, blocks.order, threshold, alias, boosts)
 
 
 def generator(seed):
@@ -161,6 +204,48 @@ def _(sampler, state, ahead):
     ahead[0] = sampler.starts[block]
     ahead[1] = sampler.starts[block + 1]
     return lo, hi
+
+
+@njit(inline=True)
+def _weighted_block(sampler, state):
+    place = uniform(state) * sampler.threshold.shape[0]
+    block = np.int64(place)
+    if uniform(state) >= sampler.threshold[block]:
+        block = sampler.alias[block]
+    return block
+
+
+@draw.register(Weighted)
+def _(sampler, state, ahead):
+    if ahead[0] < 0:
+        block = _weighted_block(sampler, state)
+        ahead[0] = sampler.starts[block]
+        ahead[1] = sampler.starts[block + 1]
+    lo, hi = ahead[0], ahead[1]
+    block = _weighted_block(sampler, state)
+    ahead[0] = sampler.starts[block]
+    ahead[1] = sampler.starts[block + 1]
+    return lo, hi
+
+
+@generic
+def inverse_probability(sampler, average, lo):
+    """One over the probability of the block drawn at `lo`; `average` if all are alike."""
+
+
+@inverse_probability.register(Partition)
+def _(sampler, average, lo):
+    return average
+
+
+@inverse_probability.register(Subset)
+def _(sampler, average, lo):
+    return average
+
+
+@inverse_probability.register(Weighted)
+def _(sampler, average, lo):
+    return sampler.boosts[lo]
 
 
 @draw.register(Subset)

@@ -199,6 +199,8 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
             if failed:
                 warnings.warn(f"{method} ended: {error}", RuntimeWarning, stacklevel=2)
     x, y, certificate = best
+    if y is None:
+        y = problem.dual_from_primal(x)
     return Result(
         x, y, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap,
         status, method, pd.DataFrame(rows), dict(algorithm.info), problem,
@@ -215,9 +217,9 @@ def prepare(cls, problem, options):
     sizes = [{}]
     if len(problem.x_shape) > 1:
         # Few rows or few columns decide which products are kept.
-        sizes = [{"m": 1}, {"m": 1.0}]
-        if "q" in option_names(cls) and cls.name != "spdc":
-            sizes[1]["q"] = 1
+        names = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
+        sizes = [{"m": 1, "q": 1.0}, {"m": 1.0, "q": 1}]
+        sizes = [{k: v for k, v in size.items() if k in names} for size in sizes]
     for size in sizes:
         algorithm = cls(tiny, **options, **size)
         if len(problem.x_shape) > 1:

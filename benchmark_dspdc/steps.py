@@ -70,3 +70,61 @@ def sdca(n, row_norm2, scale, lam):
     1 for a single row, m always, the norm of the normalised Gram matrix exactly.
     """
     return scale * row_norm2 / (lam * n)
+
+
+#: SAGA's steps (Defazio et al. 2014), for r functions that are L-smooth. With the l2 term among
+#: the losses a step of size t is the proximal one of size t/(1 - t lam).
+SAGA = {
+    "third": lambda r, L, lam: 1.0 / (3.0 * max(L, 1e-300)),
+    "strong": lambda r, L, lam: _implicit(1.0 / (2.0 * (lam * r + L + lam)), lam),
+}
+
+
+def _implicit(step, lam):
+    """The proximal step that equals an explicit one: 1/(1 + t' lam) = 1 - t lam."""
+    return step / (1.0 - step * lam)
+
+
+def rpdg(r, shares, lam, uniform):
+    """tau, eta and alpha of RPDG (Lan & Zhou 2018).
+
+    `shares` are the smoothness constants L_k of the r functions, whose sum,
+    not mean, is minimised.
+    """
+    C = 8.0 * (r * max(shares) if uniform else sum(shares)) / lam
+    S = math.sqrt((r - 1.0) ** 2 + 4.0 * r * C)
+    tau = (S - r + 1.0) / (2.0 * r)
+    eta = 0.5 * lam * (S + r - 1.0)
+    alpha = 1.0 - (2.0 if uniform else 1.0) / (r + 1.0 + S)
+    return tau, max(eta, 1e-15 * lam), alpha
+
+
+def apcg_dual(n, norms2, lam, gamma):
+    """n times APCG's constants of blocks of dual coordinates: |A_I|^2/(lam n) + gamma."""
+    return norms2 / (lam * n) + gamma
+
+
+def asdca(n, R2, lam, gamma):
+    """kappa, eta and the extrapolation of accelerated SDCA (Shalev-Shwartz & Zhang 2016)."""
+    kappa = R2 / (gamma * n) - lam
+    if kappa <= 0.0:
+        return 0.0, 1.0, 0.0
+    mu = 0.5 * lam
+    eta = math.sqrt(mu / (mu + kappa))
+    return kappa, eta, (1.0 - eta) / (1.0 + eta)
+
+
+def katyusha(length, L, lam):
+    """tau1, tau2 and the step alpha of Katyusha (Allen-Zhu 2018) for epochs of this length."""
+    L = max(L, 1e-300)
+    tau1 = min(math.sqrt(length * lam / (3.0 * L)), 0.5)
+    return tau1, 0.5, 1.0 / (3.0 * tau1 * L)
+
+
+def pdhg(n, norm2, lam, gamma):
+    """Chambolle & Pock 2011, Algorithm 3, for the coupling y'Ax/n and the modulus gamma/n of y."""
+    norm = math.sqrt(max(norm2, 1e-30 * lam * gamma * n))
+    tau = math.sqrt(n * gamma / lam) / norm
+    sigma = n * math.sqrt(n * lam / gamma) / norm
+    theta = 1.0 / (1.0 + 2.0 * math.sqrt(n * lam * gamma) / norm)
+    return Steps(tau, sigma, theta)

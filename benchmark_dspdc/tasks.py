@@ -10,6 +10,7 @@ import numpy as np
 from .data import task_knn_errors
 from .losses import CLASSIFICATION
 from .matrix_problems import matrix_risk, mt_lmnn, trace_regression
+from .operators import is_factorized, product_refused
 from .problem import erm
 
 #: Eigenvalues below this part of the largest count as zero in a rank.
@@ -22,15 +23,16 @@ class ERM:
     constants = ("lambda1", "lambda2")
 
     @staticmethod
-    def refuses(loss, task="classification", **data):
+    def refuses(loss, A=None, task="classification", materialize=False, **data):
         """Why the data are not for this loss, or None."""
         if loss in CLASSIFICATION and task != "classification":
             return f"the {loss} loss needs labels -1 and +1; this data set is {task}"
-        return None
+        return product_refused(*A) if materialize and is_factorized(A) else None
 
-    def __init__(self, constants, loss, A, b, task="classification", A_test=None, b_test=None):
+    def __init__(self, constants, loss, A, b, task="classification", A_test=None, b_test=None,
+                 materialize=False):
         self.task = task
-        self.problem = erm(A, b, loss, **constants)
+        self.problem = erm(A, b, loss, materialize=materialize, **constants)
         self.test = None if A_test is None else erm(A_test, b_test, loss, **constants)
 
     def scores(self, x):

@@ -9,7 +9,8 @@ class Dataset(BaseDataset):
     `name` is libsvmdata's, or one imported with
     ``python -m benchmark_dspdc import-libsvm NAME FILE``. Labels are mapped to
     -1 and +1 (smaller label to -1; of several classes the lower half).
-    `reduction` is none, feature, instance, svd or nystroem, of rank `d`.
+    `reduction` is none, feature, instance, svd or nystroem, of rank `d`;
+    `materialize` forms the reduced A = UV, as a user with enough memory would.
     """
 
     name = "LIBSVM"
@@ -19,6 +20,7 @@ class Dataset(BaseDataset):
         "reduction": ["none"],
         "d": [20],
         "random_state": [0],
+        "materialize": [False],
     }
     requirements = []
 
@@ -30,4 +32,7 @@ class Dataset(BaseDataset):
             reduced = reduce(data.X, self.reduction, self.d, self.random_state)
             A = (reduced.U, reduced.V)
             A_test = None if A_test is None else reduced.transform(A_test)
-        return dict(A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test)
+        return dict(
+            A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test,
+            materialize=self.materialize,
+        )

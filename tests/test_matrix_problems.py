@@ -30,7 +30,9 @@ from benchmark_dspdc.regularizers import (
     reg_conjugate,
     reg_value,
 )
+from benchmark_dspdc.rules import Ascent
 from benchmark_dspdc.sampling import partition
+from benchmark_dspdc.solver import option_names
 from benchmark_dspdc.symmetric import pack, unpack
 
 # Problems, each with all that it stands for written out -----------------------------------
@@ -469,8 +471,8 @@ def test_dual_steps_of_rank_one_sums_are_those_of_explicit_matrices(blocks, shap
     for operator in (one, other):
         y, total, delta = start.copy(), X.copy(), np.full_like(X, np.nan)
         touched = operator.ascend(
-            operator.plan(rows), rows, LOSSES_BY_NAME[loss], b, y, 0.7, X.copy(), total, delta,
-            wanted, np.empty(n),
+            operator.plan(rows), rows, Ascent(LOSSES_BY_NAME[loss], 0.7), b, y, X.copy(), total,
+            delta, wanted, np.empty(n),
         )
         found.append((y, total))
         touched = np.arange(p) if touched is None else touched
@@ -1066,7 +1068,8 @@ def test_large_data_with_constant_columns_does_not_look_divergent(method, scale)
     points = np.zeros((24, 12))
     points[:, :4] = scale * rng.random((24, 4))
     problem = mt_lmnn(points, np.arange(24) % 2, np.repeat([0, 1], 12), n_impostors=2)
-    result = solve(problem, method, m=10, max_passes=5, tol=1e-10)
+    options = dict(m=10) if "m" in option_names(METHODS[method]) else {}
+    result = solve(problem, method, **options, max_passes=5, tol=1e-10)
     assert result.status in ("max_passes", "converged")
     assert np.isfinite(result.history["primal"]).all()
 

@@ -12,7 +12,10 @@ from benchmark_dspdc.solver import check_options, chunk, option_names, schedule,
 
 
 def test_methods_lists_what_solve_takes():
-    assert set(methods()) == {"dspdc", "spdc", "sdca"}
+    assert set(methods()) >= {
+        "dspdc", "spdc", "sdca", "asdca", "apcg", "apcg_primal", "saga", "svrg", "katyusha",
+        "rpdg", "pdhg", "fista",
+    }
     assert all(line.endswith(".") and len(line) > 20 for line in methods().values())
     for name in methods():
         assert solve(make_problem(), method=name).status == "converged"
@@ -129,7 +132,7 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(operator, method):
         solve(problem, method, seed=seed, tol=1e-9).history[columns] for seed in (3, 3, 4)
     )
     assert one.equals(two)
-    assert not one.equals(other)
+    assert one.equals(other) == (method in ("pdhg", "fista"))      # deterministic
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -18,7 +18,6 @@ from .. import steps as formulas
 from ..checks import choose
 from ..constants import coupling_constant
 from ..jit import generic, njit
-from ..losses import dual_step
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
     ColumnCoupling,
@@ -34,9 +33,11 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
+from ..operators.lazy import LazyRows, lazy_dual_half, lazy_primal_half, settled
 from ..psd import each
-from ..regularizers import primal_step
-from ..sampling import block_size, draw, generator, partition, subset
+from ..regularizers import Coasting, coasting, primal_step
+from ..rules import Ascent, dual_step
+from ..sampling import block_size, draw, generator, inverse_probability, partition, subset
 from ..threads import single_threaded
 from .base import Algorithm
 
@@ -51,34 +52,50 @@ class Constants(NamedTuple):
 
     tau_over_n: float
     tau: float
-    rho: float
     boost: float       # r = n/m of ybar
     momentum: float    # 1 + theta of xbar
+    coasting: Coasting
+
+
+@njit(inline=True)
+def boosted(c, boost):
+    """The same constants with another r, for blocks that are not equally likely."""
+    return Constants(c.tau_over_n, c.tau, boost, c.momentum, c.coasting)
+
+
+class Block(NamedTuple):
+    """Coordinates ``order[lo:hi]``."""
+
+    order: object
+    lo: int
+    hi: int
 
 
 @generic
-def dual_half(coupling, loss, order, lo, hi, b, y, c, dy):
-    """Steps of the dual coordinates ``order[lo:hi]``."""
+def dual_half(coupling, rule, reg, rows, b, x, y, c, dy):
+    """Steps of a block of dual coordinates."""
 
 
 @generic
-def primal_half(coupling, reg, order, first, last, x, c, dx):
-    """Steps of the primal coordinates ``order[first:last]``.
+def primal_half(coupling, reg, rows, columns, x, c, dx):
+    """Steps of a block of primal coordinates, after those of a block of dual ones.
 
     Returns the number of eigendecompositions done.
     """
 
 
-def _dual_in_tiles(coupling, loss, order, lo, hi, b, y, c, dy):
+def _dual_in_tiles(coupling, rule, reg, rows, b, x, y, c, dy):
+    order, lo, hi = rows
     tile = dy.shape[0]
     for k in range(lo, hi, tile):
         end = min(k + tile, hi)
         row_products(coupling, c.momentum, order, k, end, dy)
-        dual_step(loss, order, k, end, b, y, c.rho, dy)
+        dual_step(rule, order, k, end, b, y, dy)
         push_dual(coupling, c.boost, order, k, end, y, dy)
 
 
-def _in_tiles(coupling, reg, order, first, last, x, c, dx):
+def _primal_in_tiles(coupling, reg, rows, columns, x, c, dx):
+    order, first, last = columns
     tile = dx.shape[0]
     done = 0
     for k in range(first, last, tile):
@@ -91,22 +108,33 @@ def _in_tiles(coupling, reg, order, first, last, x, c, dx):
 
 for _kind in (RowCoupling, ColumnCoupling, FactorCoupling, BlockColumns):
     dual_half.register(_kind)(_dual_in_tiles)
-    primal_half.register(_kind)(_in_tiles)
+    primal_half.register(_kind)(_primal_in_tiles)
 
 
 @dual_half.register(BlockRows)
-def _(coupling, loss, order, lo, hi, b, y, c, dy):
-    coupling.ascend(loss, order, lo, hi, b, y, c.rho, dy)
+def _(coupling, rule, reg, rows, b, x, y, c, dy):
+    coupling.ascend(rule, rows.order, rows.lo, rows.hi, b, y, dy)
 
 
 @primal_half.register(BlockRows)
-def _(coupling, reg, order, first, last, x, c, dx):
+def _(coupling, reg, rows, columns, x, c, dx):
     # Blocks have nothing to do with each other here, so each is done on one
     # thread, in a buffer that stays in its cache.
-    return sum(each(
-        lambda k: _in_tiles(coupling, reg, order, k, k + 1, x, c, _block_buffer(dx.shape[1:])),
-        range(first, last), x.shape[1],
-    ))
+    def step(k):
+        one = Block(columns.order, k, k + 1)
+        return _primal_in_tiles(coupling, reg, rows, one, x, c, _block_buffer(dx.shape[1:]))
+    return sum(each(step, range(columns.lo, columns.hi), x.shape[1]))
+
+
+@dual_half.register(LazyRows)
+def _(coupling, rule, reg, rows, b, x, y, c, dy):
+    lazy_dual_half(coupling, rule, reg, rows.order, rows.lo, rows.hi, b, x, y, c, dy)
+
+
+@primal_half.register(LazyRows)
+def _(coupling, reg, rows, columns, x, c, dx):
+    lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, x, c, True)
+    return 0
 
 
 _kept = threading.local()
@@ -120,7 +148,7 @@ def _block_buffer(shape):
 
 
 @njit
-def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counters, dy, dx,
+def iterate(coupling, rule, reg, b, x, y, dual, primal, c, state, memory, counters, dy, dx,
             n_iterations):
     """Algorithm 1.
 
@@ -136,11 +164,14 @@ def iterate(coupling, loss, reg, b, x, y, dual, primal, c, state, memory, counte
         lo, hi = draw(dual, state, dual_ahead)
         announce(coupling, dual.order, dual_ahead[0], dual_ahead[1])
         expect(coupling, primal.order, primal_ahead[0], primal_ahead[1])
-        dual_half(coupling, loss, dual.order, lo, hi, b, y, c, dy)
-        turn(coupling, c.boost, primal.order, previous[0], previous[1], x)
+        now = boosted(c, inverse_probability(dual, c.boost, lo))
+        rows = Block(dual.order, lo, hi)
+        dual_half(coupling, rule, reg, rows, b, x, y, now, dy)
+        turn(coupling, now.boost, primal.order, previous[0], previous[1], x)
 
         first, last = draw(primal, state, primal_ahead)
-        counters[2] += primal_half(coupling, reg, primal.order, first, last, x, c, dx)
+        columns = Block(primal.order, first, last)
+        counters[2] += primal_half(coupling, reg, rows, columns, x, now, dx)
 
         close(coupling, c.momentum, dual.order, lo, hi, y)
         previous[0] = first
@@ -222,8 +253,10 @@ class DSPDC(Algorithm):
         b = self.problem.b
         self._b = b if self._y_order is None else b[self._y_order]
         self._constants = Constants(
-            steps.tau / n, steps.tau, n / steps.sigma, r, 1.0 + steps.theta
+            steps.tau / n, steps.tau, r, 1.0 + steps.theta,
+            coasting(steps.tau, self.problem.lam),
         )
+        self._rule = Ascent(self.problem.loss, n / steps.sigma)
         self._generator = generator(seeds.generate_state(1)[0])
         self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
         if isinstance(self._coupling, tuple):
@@ -242,13 +275,15 @@ class DSPDC(Algorithm):
 
     def _run(self, n_iterations):
         self._iterate(
-            self._coupling, self.problem.loss, self.problem.reg, self._b, self._x, self._y,
+            self._coupling, self._rule, self.problem.reg, self._b, self._x, self._y,
             self._dual, self._primal, self._constants, self._generator, self._memory,
             self._counters, self._dy, self._dx, n_iterations,
         )
 
     @property
     def x(self):
+        if isinstance(self._coupling, LazyRows):
+            return settled(self._coupling, self.problem.reg, self._x, self._constants)
         return _restored(self._x, self._x_order)
 
     @property

@@ -19,8 +19,8 @@ from .. import steps as formulas
 from ..checks import choose
 from ..constants import normalised_norms2
 from ..jit import njit
-from ..losses import dual_step
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
+from ..rules import Ascent, dual_step
 from ..sampling import below, block_size, generator, partition, shuffle_head
 from ..threads import single_threaded
 from .base import Algorithm
@@ -51,7 +51,7 @@ def fill_queue(visits, memory, permuted, n_blocks, state):
 
 
 @njit
-def iterate(kept, loss, reg, b, y, starts, order, rho, visits, memory, permuted, distance, state,
+def iterate(kept, rule, reg, b, y, starts, order, visits, memory, permuted, distance, state,
             counters, buffer, n_iterations):
     """Dual ascent on one batch an iteration.
 
@@ -67,12 +67,12 @@ def iterate(kept, loss, reg, b, y, starts, order, rho, visits, memory, permuted,
         memory[head] = next_block(visits, memory, permuted, n_blocks, state)
         announce(kept, order, starts[memory[head]])
         soon = memory[(head + distance) % QUEUE]
-        fetch(kept, order, starts[soon], starts[soon + 1], b, y, rho)
+        fetch(kept, order, starts[soon], starts[soon + 1], b, y, rule.rho)
         head = (head + 1) % QUEUE
         lo, hi = starts[block], starts[block + 1]
         primal_products(kept, reg, order, lo, hi, buffer)
         cost = batch_cost(kept, order, lo, hi)
-        if dual_step(loss, order, lo, hi, b, y, rho, buffer):
+        if dual_step(rule, order, lo, hi, b, y, buffer):
             counters[2] += push(kept, reg, order, lo, hi, buffer)
             counters[0] += cost
         else:
@@ -129,13 +129,15 @@ class SDCA(Algorithm):
             scales = np.diff(blocks.starts).astype(np.float64)
         per_row = np.empty(n)
         per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
-        self._rho = formulas.sdca(n, operator.row_norms2, per_row, self.problem.lam)
+        rho = formulas.sdca(n, operator.row_norms2, per_row, self.problem.lam)
+        self._rule = Ascent(self.problem.loss, rho)
         self._y = np.zeros(n)
         self._kept = operator.kept_dual(self._y)
         compiled = isinstance(self._kept, tuple)
         # Where blocks are matrices the same loops run in Python.
         self._iterate = iterate if compiled else single_threaded(iterate.py_func)
-        self._counters[2] += (start if compiled else start.py_func)(self._kept, self.problem.reg)
+        self._renew = start if compiled else start.py_func
+        self._counters[2] += self._refresh()
         self._permuted = order == "permuted"
         self._visits = np.arange(n_blocks)
         self._memory = np.zeros(QUEUE + 2, dtype=np.int64)
@@ -150,10 +152,14 @@ class SDCA(Algorithm):
             scale=float(scales.max()),
         )
 
+    def _refresh(self):
+        """Make what is kept agree with w; returns the number of eigendecompositions."""
+        return self._renew(self._kept, self.problem.reg)
+
     def _run(self, n_iterations):
         self._iterate(
-            self._kept, self.problem.loss, self.problem.reg, self.problem.b, self._y,
-            self._starts, self._order, self._rho, self._visits, self._memory, self._permuted,
+            self._kept, self._rule, self.problem.reg, self.problem.b, self._y,
+            self._starts, self._order, self._visits, self._memory, self._permuted,
             self._distance, self._generator, self._counters, self._buffer, n_iterations,
         )
 

@@ -9,23 +9,28 @@ import scipy.sparse
 
 from .base import Operator
 from .dense import DenseOperator
-from .factorized import FactorizedOperator
+from .factorized import FactorizedOperator, materialized, product_refused
 from .sparse import SparseOperator
 
-__all__ = ["DenseOperator", "FactorizedOperator", "Operator", "SparseOperator", "as_operator"]
+__all__ = [
+    "DenseOperator", "FactorizedOperator", "Operator", "SparseOperator", "as_operator",
+    "is_factorized", "materialized", "product_refused",
+]
 
 
 def as_operator(A):
     """The operator for an ndarray, a scipy sparse matrix or array, or a pair (U, V)."""
     if isinstance(A, Operator):
         return A
-    if isinstance(A, tuple | list) and len(A) == 2 and not _is_nested_numbers(A):
+    if is_factorized(A):
         return FactorizedOperator(*A)
     if scipy.sparse.issparse(A):
         return SparseOperator(A)
     return DenseOperator(A)
 
 
-def _is_nested_numbers(A):
-    # [[1, 2], [3, 4]] is a matrix with two rows, not a pair of factors.
-    return all(np.ndim(part) < 2 for part in A)
+def is_factorized(A):
+    """Whether A is a pair of factors; [[1, 2], [3, 4]] is a matrix with two rows."""
+    return (
+        isinstance(A, tuple | list) and len(A) == 2 and any(np.ndim(part) >= 2 for part in A)
+    )

@@ -9,6 +9,7 @@ from ..sampling import Partition
 from .couplings import ColumnCoupling, RowCoupling
 from .dual import KeptDual
 from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, smaller_gram, top_eigenvalue
+from .pairs import DualPair, PrimalPair
 from .rows import multiply, multiply_transposed
 
 
@@ -133,6 +134,18 @@ class Operator(ABC):
     def kept_dual(self, y):
         """State for dual-only methods: w = -A'y/n kept up to date; see `dual`."""
 
+    @abstractmethod
+    def dual_pair(self):
+        """State for accelerated dual methods, at zero; see `pairs`."""
+
+    @abstractmethod
+    def primal_pair(self):
+        """State for accelerated primal methods, at zero; see `pairs`."""
+
+    def primal_pair_cost(self, s):
+        """Multiply-adds of an average block with `primal_pair`, s = p/q."""
+        return 1.5 * self.multiply_adds / s
+
 
 class StoredOperator(Operator):
     """An operator with its entries stored by rows, and by columns on demand."""
@@ -214,3 +227,9 @@ class StoredOperator(Operator):
 
     def kept_dual(self, y):
         return KeptDual(self.rows, -self.rmatvec(y) / self.shape[0], float(self.shape[0]))
+
+    def dual_pair(self):
+        return DualPair(self.rows, *np.zeros((2, self.shape[1])), float(self.shape[0]))
+
+    def primal_pair(self):
+        return PrimalPair(self.columns, *np.zeros((2, self.shape[0])))

@@ -48,11 +48,15 @@ class BlockRows:
         self.xbar, self.w, self.dw = (operator.packed_zeros() for _ in range(3))
         self.touched, self.wanted = np.zeros((2, operator.shape[1]), dtype=bool)
 
-    def ascend(self, loss, order, lo, hi, b, y, rho, dy):
+    def load(self, operator, x, y):
+        pack(x, self.xbar)
+        self.w[:] = operator.rmatvec_packed(y)
+
+    def ascend(self, rule, order, lo, hi, b, y, dy):
         """The dual half of an iteration."""
         plan = self.plans.turn_to(order, lo, hi)
         blocks = self.operator.ascend(
-            plan, _indices(order, lo, hi), loss, b, y, rho, self.xbar, self.w, self.dw,
+            plan, _indices(order, lo, hi), rule, b, y, self.xbar, self.w, self.dw,
             self.wanted, dy,
         )
         self.touched[:] = blocks is None
@@ -88,6 +92,11 @@ def _(c, momentum, order, lo, hi, x, dx):
 @couplings.close.register(BlockRows)
 def _(c, momentum, order, lo, hi, y):
     pass
+
+
+@couplings.forget.register(BlockRows)
+def _(c, base, order, lo, hi):
+    c.w[c.touched] = base[c.touched]
 
 
 @couplings.announce.register(BlockRows)

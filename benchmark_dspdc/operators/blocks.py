@@ -18,13 +18,14 @@ from functools import cached_property
 import numpy as np
 
 from ..jit import njit
-from ..losses import dual_step
+from ..rules import dual_step
 from ..symmetric import pack, packed_length, unpack
 from ..threads import side_by_side
 from .base import Operator
 from .block_couplings import BlockColumns, BlockKeptDual, BlockRows
 from .dense import DenseOperator
 from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, top_eigenvalue
+from .pairs import BlockDualPair, BlockPrimalPair
 
 
 class BlockOperator(Operator):
@@ -79,10 +80,10 @@ class BlockOperator(Operator):
         Returns the blocks j that the rows touch, None for all; delta is not set elsewhere.
         """
 
-    def ascend(self, plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer):
+    def ascend(self, plan, rows, rule, b, y, X, total, delta, wanted, buffer):
         """Dual steps of the rows at z = A x, and `add_rows` of the changes of y."""
         self.row_products(plan, X, buffer)
-        dual_step(loss, rows, 0, len(rows), b, y, rho, buffer)
+        dual_step(rule, rows, 0, len(rows), b, y, buffer)
         return self.add_rows(plan, buffer, total, delta, wanted)
 
     @abstractmethod
@@ -176,6 +177,12 @@ class BlockOperator(Operator):
 
     def kept_dual(self, y):
         return BlockKeptDual(self, self.rmatvec_packed(y) / -self.shape[0])
+
+    def dual_pair(self):
+        return BlockDualPair(self)
+
+    def primal_pair(self):
+        return BlockPrimalPair(self)
 
     def kept_dual_cost(self, r):
         return self.multiply_adds / r

@@ -28,7 +28,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import generic, index, njit
-from .rows import DenseRows, absorb, rows_axpy, rows_dot, rows_prefetch, rows_size
+from .rows import (
+    DenseRows,
+    absorb,
+    discard,
+    multiply_transposed,
+    rows_axpy,
+    rows_dot,
+    rows_prefetch,
+    rows_size,
+)
 
 
 class RowCoupling(NamedTuple):
@@ -36,6 +45,11 @@ class RowCoupling(NamedTuple):
     xbar: np.ndarray
     w: np.ndarray
     dw: np.ndarray
+
+    def load(self, operator, x, y):
+        """Keep what belongs to x and y, both in the kernel's order."""
+        self.xbar[:] = x
+        self.w[:] = operator.rmatvec(y)
 
 
 class ColumnCoupling(NamedTuple):
@@ -55,6 +69,11 @@ class FactorCoupling(NamedTuple):
     v: np.ndarray
     dv: np.ndarray
     vbar: np.ndarray
+
+    def load(self, operator, x, y):
+        multiply_transposed(self.U, y, self.u)
+        multiply_transposed(self.Vt, x, self.v)
+        self.vbar[:] = self.v
 
 
 @generic
@@ -85,6 +104,11 @@ def push_primal(c, momentum, order, lo, hi, x, dx):
 @generic
 def close(c, momentum, order, lo, hi, y):
     """End the iteration; ``order[lo:hi]`` is its dual block."""
+
+
+@generic
+def forget(c, base, order, lo, hi):
+    """End an iteration that leaves y as it was; base is a copy of the product with y kept."""
 
 
 @generic
@@ -140,6 +164,11 @@ def _(c, momentum, order, lo, hi, x, dx):
 @close.register(RowCoupling)
 def _(c, momentum, order, lo, hi, y):
     absorb(c.rows, order, lo, hi, c.w, c.dw)
+
+
+@forget.register(RowCoupling)
+def _(c, base, order, lo, hi):
+    discard(c.rows, order, lo, hi, c.dw)
 
 
 @announce.register(RowCoupling)
@@ -250,6 +279,13 @@ def _(c, momentum, order, lo, hi, x, dx):
 @close.register(FactorCoupling)
 def _(c, momentum, order, lo, hi, y):
     _extrapolate(c.v, c.dv, momentum, c.vbar)
+
+
+@forget.register(FactorCoupling)
+def _(c, base, order, lo, hi):
+    for k in range(c.u.shape[0]):
+        c.u[k] = base[k]
+    _extrapolate(c.v, c.dv, 1.0, c.vbar)
 
 
 @announce.register(FactorCoupling)

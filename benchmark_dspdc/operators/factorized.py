@@ -7,6 +7,7 @@ import numpy as np
 
 from ..checks import as_array
 from ..sampling import Partition
+from ..threads import single_threaded
 from .base import Operator
 from .couplings import FactorCoupling
 from .dual import FactorKeptDual
@@ -20,6 +21,7 @@ from .gram import (
     square_root,
     top_eigenvalue,
 )
+from .pairs import FactorDualPair, FactorPrimalPair
 from .rows import DenseRows, multiply, multiply_transposed
 
 
@@ -158,6 +160,23 @@ class FactorizedOperator(Operator):
         n, p = self.shape
         return 2 * self.d * (n / r + p)
 
+    def dual_pair(self):
+        n, p = self.shape
+        return FactorDualPair(
+            self.d, DenseRows(self.U), DenseRows(self.Vt), *np.zeros((3, self.U.shape[1])),
+            np.zeros(p), float(n),
+        )
+
+    def primal_pair(self):
+        return FactorPrimalPair(
+            self.d, DenseRows(self.U), DenseRows(self.Vt), *np.zeros((3, self.U.shape[1])),
+            np.zeros(self.shape[0]),
+        )
+
+    def primal_pair_cost(self, s):
+        n, p = self.shape
+        return self.d * (2 * n + 3 * p / s)
+
     def kept_dual(self, y):
         u = np.empty(self.U.shape[1])
         multiply_transposed(DenseRows(self.U), y, u)
@@ -166,6 +185,30 @@ class FactorizedOperator(Operator):
             self.d, DenseRows(self.U), DenseRows(self.Vt), -self.rmatvec(y) / n, np.zeros(p),
             np.zeros_like(u), np.zeros_like(u), float(n),
         )
+
+
+#: The largest A = UV that `materialized` forms, in bytes.
+LARGEST_PRODUCT = 4e9
+
+
+def product_refused(U, V):
+    """Why UV would not be formed, or None."""
+    size = 8.0 * len(U) * np.shape(V)[1]
+    if size <= LARGEST_PRODUCT:
+        return None
+    return (
+        f"A = UV of shape {(len(U), np.shape(V)[1])} would take {size / 1e9:.3g} GB, more than "
+        f"the limit of {LARGEST_PRODUCT / 1e9:g} GB; use materialize=False"
+    )
+
+
+@single_threaded
+def materialized(U, V):
+    """A = UV, unless it would take too much memory."""
+    if reason := product_refused(U, V):
+        raise ValueError(reason)
+    operator = FactorizedOperator(U, V)      # checks both
+    return operator.U @ operator.Vt.T
 
 
 def aligned(shape):

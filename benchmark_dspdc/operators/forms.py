@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import njit
-from ..losses import dual_prox
+from ..rules import dual_change
 from ..simd import fma, load, mul, prefetch, splat, store
 from ..symmetric import ROOT, packed_length
 
@@ -480,7 +480,7 @@ def _turned(D, first, count, d, V):
 
 @njit(nogil=True)
 def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms, signs, by_group,
-                  row_bounds, rows, X, loss, b, y, rho, forms, lo, hi, space, total, delta, wanted,
+                  row_bounds, rows, X, rule, b, y, forms, lo, hi, space, total, delta, wanted,
                   shared):
     """Dual steps of the rows of the groups lo to hi - 1, and what they add to A'y.
 
@@ -514,13 +514,10 @@ def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms,
             coef[e] = 0.0
         for k in range(row_bounds[t], row_bounds[t + 1]):
             r = by_group[k]
-            i = rows[r]
             z = 0.0
             for e in range(indptr[r], indptr[r + 1]):
                 z += signs[e] * forms[terms[e]]
-            new = dual_prox(loss, z, b[i], y[i], rho)
-            step = new - y[i]
-            y[i] = new
+            step = dual_change(rule, rows[r], z, b, y)
             for e in range(indptr[r], indptr[r + 1]):
                 coef[terms[e] - first] += signs[e] * step
         used = 0

@@ -161,16 +161,16 @@ class RankOneOperator(BlockOperator):
         spread(plan.indptr, plan.terms, plan.signs, coef, c)
         return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
 
-    def ascend(self, plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer):
+    def ascend(self, plan, rows, rule, b, y, X, total, delta, wanted, buffer):
         if plan.by_group is None or np.diff(plan.bounds).max() > SLICE:
-            return super().ascend(plan, rows, loss, b, y, rho, X, total, delta, wanted, buffer)
+            return super().ascend(plan, rows, rule, b, y, X, total, delta, wanted, buffer)
         forms = np.empty(len(plan.ids))
 
         def part(span, shared):
             ascend_groups(
                 self.points, self.ends, plan.ids, plan.groups, plan.bounds, self.own, self.common,
-                plan.indptr, plan.terms, plan.signs, plan.by_group, plan.row_bounds, rows, X, loss,
-                b, y, rho, forms, *span, workspace(self.d), total, delta, wanted, shared,
+                plan.indptr, plan.terms, plan.signs, plan.by_group, plan.row_bounds, rows, X, rule,
+                b, y, forms, *span, workspace(self.d), total, delta, wanted, shared,
             )
         return self._in_parts(part, plan.groups, plan.bounds, total, delta, wanted)
 

@@ -65,6 +65,11 @@ def absorb(rows, order, lo, hi, base, delta):
 
 
 @generic
+def discard(rows, order, lo, hi, delta):
+    """delta = 0, where the rows have entries."""
+
+
+@generic
 def rows_size(rows, order, lo, hi):
     """Number of stored entries of the rows, i.e. multiply-adds of one product."""
 
@@ -262,6 +267,12 @@ def _(rows, order, lo, hi, base, delta):
         delta[j] = 0.0
 
 
+@discard.register(DenseRows)
+def _(rows, order, lo, hi, delta):
+    for j in range(delta.shape[0]):
+        delta[j] = 0.0
+
+
 @rows_size.register(DenseRows)
 def _(rows, order, lo, hi):
     return (hi - lo) * rows.a.shape[1]
@@ -286,7 +297,7 @@ def _(rows, order, lo, hi):
 # Subscripts are unsigned (see `index`), entry by entry what a bare loop in C does.
 
 @njit(inline=True)
-def _span(rows, i):
+def row_span(rows, i):
     """The range of a row's entries."""
     return np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
 
@@ -295,7 +306,7 @@ def _span(rows, i):
 def _(rows, order, lo, hi, v, out):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
-        start, end = _span(rows, at(order, k))
+        start, end = row_span(rows, at(order, k))
         out[k - lo] = _sparse_dot(data, columns, start, end, v)
 
 
@@ -327,7 +338,7 @@ def _sparse_dot(data, columns, start, end, v):
 def _(rows, order, lo, hi, reg, w, out):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
-        start, end = _span(rows, at(order, k))
+        start, end = row_span(rows, at(order, k))
         out[k - lo] = _sparse_dot_threshold(data, columns, start, end, reg, w)
 
 
@@ -352,7 +363,7 @@ def _(rows, order, lo, hi, coef, v):
     for k in range(lo, hi):
         c = coef[k - lo]
         if c != 0.0:
-            start, end = _span(rows, at(order, k))
+            start, end = row_span(rows, at(order, k))
             for e in range(start, end):
                 v[columns[e]] += c * data[e]
 
@@ -362,11 +373,20 @@ def _(rows, order, lo, hi, base, delta):
     # An entry met twice adds zero the second time.
     columns = rows.indices
     for k in range(lo, hi):
-        start, end = _span(rows, at(order, k))
+        start, end = row_span(rows, at(order, k))
         for e in range(start, end):
             j = columns[e]
             base[j] += delta[j]
             delta[j] = 0.0
+
+
+@discard.register(SparseRows)
+def _(rows, order, lo, hi, delta):
+    columns = rows.indices
+    for k in range(lo, hi):
+        start, end = row_span(rows, at(order, k))
+        for e in range(start, end):
+            delta[columns[e]] = 0.0
 
 
 @rows_size.register(SparseRows)

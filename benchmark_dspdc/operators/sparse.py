@@ -9,6 +9,7 @@ from ..checks import as_csr
 from ..jit import njit
 from ..sampling import Partition
 from .base import StoredOperator
+from .lazy import lazy_rows
 from .rows import SparseRows
 
 
@@ -85,6 +86,17 @@ class SparseOperator(StoredOperator):
             position[sampler.order] = np.arange(len(sampler.order))
             rows = rows._replace(indices=position[rows.indices])
         return rows, Partition(sampler.starts, None)
+
+    #: All of x is moved lazily where an average block of rows has fewer entries than this
+    #: share of x.
+    LAZY = 0.5
+
+    def coupling(self, keep, dual, primal):
+        p = self.shape[1]
+        per_block = self.csr.nnz / dual.inverse_probability
+        if primal.inverse_probability == 1.0 and per_block < self.LAZY * p:
+            return lazy_rows(self.rows, p), dual, Partition(np.array([0, p]), None)
+        return super().coupling(keep, dual, primal)
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))

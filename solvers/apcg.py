@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Accelerated proximal coordinate gradient on the dual (Lin, Lu & Xiao, 2015)."""
+
+    name = "APCG"
+    method = "apcg"
+    parameters = {"m": [1], "moduli": ["each"]}
+    requirements = []

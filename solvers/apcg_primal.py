@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Accelerated proximal coordinate gradient on the primal (Lin, Lu & Xiao, 2015)."""
+
+    name = "APCG-primal"
+    method = "apcg_primal"
+    parameters = {"q": [1], "moduli": ["each"]}
+    requirements = []

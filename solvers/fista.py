@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Accelerated proximal gradient with adaptive restart (O'Donoghue & Candes), deterministic."""
+
+    name = "FISTA"
+    method = "fista"
+    parameters = {"moduli": ["each"]}
+    requirements = []

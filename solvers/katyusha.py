@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Katyusha (Allen-Zhu, JMLR 18(221), 2018)."""
+
+    name = "Katyusha"
+    method = "katyusha"
+    parameters = {"m": [1], "epoch": [2.0], "moduli": ["each"]}
+    requirements = []

@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Primal-dual hybrid gradient method (Chambolle & Pock, 2011), deterministic."""
+
+    name = "PDHG"
+    method = "pdhg"
+    parameters = {"moduli": ["each"]}
+    requirements = []

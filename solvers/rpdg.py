@@ -1,0 +1,10 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Randomised primal-dual gradient method (Lan & Zhou, Math. Programming 171, 2018)."""
+
+    name = "RPDG"
+    method = "rpdg"
+    parameters = {"m": [1], "sampling": ["authors"], "moduli": ["each"]}
+    requirements = []

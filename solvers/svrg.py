@@ -1,0 +1,15 @@
+from benchmark_dspdc.plugins import MethodSolver
+
+
+class Solver(MethodSolver):
+    """Prox-SVRG (Xiao & Zhang, SIAM J. Optimization 24, 2014).
+
+    `step` in units of 1/L, `epoch` in units of the number of batches.
+    """
+
+    name = "SVRG"
+    method = "svrg"
+    parameters = {
+        "m": [1], "step": [0.1], "epoch": [2.0], "snapshot": ["average"], "moduli": ["each"],
+    }
+    requirements = []
