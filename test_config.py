@@ -1,8 +1,11 @@
 """Which parts of `benchopt test` cannot run everywhere."""
 
+import importlib.util
+
 import pytest
 
 from benchmark_dspdc.data import is_cached
+from benchmark_dspdc.peers import PEERS
 
 
 def check_test_dataset_get_data(benchmark, dataset):
@@ -12,3 +15,10 @@ def check_test_dataset_get_data(benchmark, dataset):
         name = dataset.parameters["name"][0]
         if not is_cached(name):
             pytest.skip(f"{name} is not in libsvmdata's cache, and tests do not download")
+
+
+def check_test_solver_run(benchmark, solver):
+    # Other people's packages are optional.
+    peer = getattr(solver, "peer", None)
+    if peer is not None and importlib.util.find_spec(PEERS[peer].package) is None:
+        pytest.skip(f"{PEERS[peer].package} is not there; install with pip install .[peers]")

@@ -70,6 +70,10 @@ def _parser():
         "--data", type=Path, default=None, metavar="DIR",
         help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
     )
+    speed.add_argument(
+        "--peers", action="store_true",
+        help="instead, time our methods beside other packages (pip install .[peers])",
+    )
     speed.set_defaults(run=_speed)
     return parser
 
@@ -100,4 +104,4 @@ def _import_libsvm(options):
 def _speed(options):
     from .speed import run
 
-    run(json_file=options.json, only=options.only, data=options.data)
+    run(json_file=options.json, only=options.only, data=options.data, peers=options.peers)

@@ -1,8 +1,10 @@
 """What the benchopt plug-ins under ``solvers/`` share; the only module here that imports benchopt.
 
-A plug-in names a method and its options; everything else is in `MethodSolver`.
+A plug-in names a method and its options; everything else is in `MethodSolver`
+for our own methods and in `PeerSolver` for those of other packages.
 """
 
+import importlib.metadata
 import warnings
 
 from benchopt import BaseSolver
@@ -11,6 +13,7 @@ from benchopt.utils.parametrized_name_mixin import product_param
 
 from .algorithms import METHODS
 from .jit import SOURCE_HASH
+from .peers import PEERS, next_budget
 from .psd import ProjectionError
 from .solver import chunk, schedule, warm_up
 
@@ -43,6 +46,31 @@ class RelativeGap(StoppingCriterion):
         best = min(range(len(gaps)), key=gaps.__getitem__)
         stalled = len(gaps) - 1 - best >= self.patience and gaps[best] < 1e-12
         return stalled, 0.0
+
+
+class BudgetGap(RelativeGap):
+    """`RelativeGap` for solvers that begin anew with every budget.
+
+    Parameters
+    ----------
+    tol : float
+        Target.
+    patience : int
+        Also stop after this many larger budgets that brought nothing: the
+        package has stopped by itself, or can do no better.
+    """
+
+    def __init__(self, tol=1e-8, patience=10, strategy="iteration",
+                 key_to_monitor="relative_gap", minimize=True):
+        super().__init__(tol, patience, strategy, key_to_monitor, minimize)
+
+    def check_convergence(self, objective_list):
+        # A gap far above that of the budget before is no divergence here.
+        self._prev_objective = float("inf")
+        gaps = [row[self.key_to_monitor_] for row in objective_list]
+        best = min(range(len(gaps)), key=gaps.__getitem__)
+        done = gaps[-1] <= self.tol
+        return done or len(gaps) - 1 - best >= self.patience, float(done)
 
 
 class MethodSolver(BaseSolver):
@@ -119,3 +147,57 @@ class MethodSolver(BaseSolver):
 
     def __setstate__(self, state):
         pass
+
+
+class PeerSolver(BaseSolver):
+    """Run a method of another package under benchopt.
+
+    A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``,
+    whose keys are the peer's options. Each budget is a run of its own from
+    x = 0; the budget 0 is that point itself.
+    """
+
+    peer = None
+    sampling_strategy = "iteration"
+    stopping_criterion = BudgetGap()
+
+    def skip(self, problem):
+        reason = PEERS[self.peer].refuses(problem, **self._parameters)
+        return reason is not None, reason
+
+    def set_objective(self, problem):
+        # The layout of A, imports and compilation are not part of a run.
+        self.ready = PEERS[self.peer](problem, **self._parameters)
+        self.ready.warm_up()
+
+    def run(self, budget):
+        self.x = self.ready.fit(budget, self.get_seed(use_repetition=True))
+
+    def get_next(self, budget):
+        return next_budget(self.sampling_strategy, budget)
+
+    def get_result(self):
+        return dict(x=self.x)
+
+    # As for our own methods, and the release of the package belongs to the key too.
+    def _get_state(self):
+        return {"sources": SOURCE_HASH, "release": release(PEERS[self.peer].package)}
+
+    def __setstate__(self, state):
+        pass
+
+
+class TolerancePeerSolver(PeerSolver):
+    """A peer whose budget is a tolerance."""
+
+    sampling_strategy = "tolerance"
+    stopping_criterion = BudgetGap(strategy="tolerance")
+
+
+def release(package):
+    """The version of the distribution that a module belongs to, None if it is not there."""
+    name = package.partition(".")[0]
+    try:
+        return importlib.metadata.version({"sklearn": "scikit-learn"}.get(name, name))
+    except importlib.metadata.PackageNotFoundError:
+        return None

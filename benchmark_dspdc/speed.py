@@ -375,20 +375,26 @@ def matrix_groups():
     }
 
 
+def peer_groups():
+    """The groups of `speed_peers`, imported late as well."""
+    from . import speed_peers
+
+    return speed_peers.GROUPS
+
+
 @single_threaded
-def run(json_file=None, only=None, data=None, console=None):
+def run(json_file=None, only=None, data=None, console=None, peers=False):
     """Measure, print a table, and write the figures as JSON if asked to."""
     console = console or Console()
-    groups = GROUPS | matrix_groups()
+    groups = known = peer_groups() if peers else GROUPS | matrix_groups()
     if data is not None:
         if not Path(data).is_dir():
             raise ValueError(f"--data must be a folder with LIBSVM files, got {data}")
-        groups["real"] = lambda: real_data(Path(data))
+        groups = groups | {"real": lambda: real_data(Path(data))}
     if only is not None:
         groups = {name: group for name, group in groups.items() if only in name}
         if not groups:
-            known = ", ".join(GROUPS | matrix_groups())
-            raise ValueError(f"--only must be part of one of {known}, got {only!r}")
+            raise ValueError(f"--only must be part of one of {', '.join(known)}, got {only!r}")
     dgemm = Dgemm()
     peak = dgemm.multiply_adds / in_turn(dgemm)[0]
     console.print(f"this machine, one thread: dgemm {peak / 1e9:.1f} G multiply-adds/s")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmark_dspdc.algorithms.sdca import QUEUE, fill_queue, next_block
-from benchmark_dspdc.sampling import draw, generator
+from benchmark_dspdc.sampling import draw, generator, partition, weighted
 
 
 def drawn_blocks(algorithm, n_iterations, seed):
@@ -35,3 +35,19 @@ def drawn_batches(algorithm, n_iterations, seed):
     while len(queue) < n_iterations:
         queue.append(next_block(visits, memory, permuted, n_blocks, state))
     return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
+
+
+def drawn_parts(total, size, n_iterations, seed, probabilities_of=None):
+    """The blocks of the partition that a method with this seed makes, and which it draws.
+
+    `probabilities_of` gives those of the blocks, where they are not all alike.
+    """
+    seeds = np.random.SeedSequence(seed)
+    sampler = partition(total, size, np.random.default_rng(seeds.spawn(1)[0]))
+    blocks = sampler.blocks
+    if probabilities_of is not None:
+        sampler = weighted(sampler, probabilities_of(blocks))
+    state = generator(seeds.generate_state(1)[0])
+    ahead = np.full(2, -1)
+    starts = [draw(sampler, state, ahead)[0] for _ in range(n_iterations)]
+    return blocks, list(np.searchsorted(sampler.starts, starts))

@@ -1,14 +1,26 @@
 """Every method on every operator: optima, identities, estimators, rates, lazy against eager."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, make_problem
+import scipy.stats
+import transcriptions_field as authors
+from conftest import LOSSES, OPERATORS, make_factors, make_problem
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from replay import drawn_batches, drawn_parts
+from transcriptions import dual_step, primal_step
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc.algorithms import METHODS
-from benchmark_dspdc.operators.lazy import LazyRows
+from benchmark_dspdc.algorithms import METHODS, katyusha
+from benchmark_dspdc.operators.lazy import LazyRows, settle
 from benchmark_dspdc.operators.sparse import SparseOperator
+from benchmark_dspdc.regularizers import ElasticNet, coast, coast_and_add, coasting, reg_phase
+from benchmark_dspdc.rules import Ascent
+from benchmark_dspdc.sampling import draw, generator, partition, weighted
+from benchmark_dspdc.solver import option_names
 
 FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 
@@ -24,8 +36,9 @@ def test_every_method_closes_the_gap(method, operator, loss):
     reference = solve(problem, "sdca", tol=1e-12, max_seconds=None, max_passes=20000)
     result = solve(problem, method, tol=1e-8, max_seconds=None, max_passes=20000)
     assert result.status == "converged", result
-    # P is lambda2-strongly convex.
-    assert np.linalg.norm(result.x - reference.x) <= np.sqrt(2.0 * 1.1e-8 / 0.2)
+    # By strong convexity a gap bounds the distance.
+    bound = sum(np.sqrt(2.0 * r.gap / problem.lam) for r in (result, reference))
+    assert np.linalg.norm(result.x - reference.x) <= bound
     assert reference.primal - 1e-10 <= result.primal <= reference.primal + 1e-7
 
 
@@ -46,7 +59,7 @@ def lazy_and_eager(monkeypatch, A, b, loss, lambda1, lambda2):
     return problems
 
 
-@pytest.mark.parametrize("lambda1", [0.0, 1e-3, 1e-2])
+@pytest.mark.parametrize("lambda1", [0.0, 1e-3, 0.01])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", LAZY)
 def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
@@ -83,3 +96,691 @@ def test_sparse_operators_choose_lazy_rows_where_rows_are_short():
     assert isinstance(METHODS["saga"](erm(A, b, "square"))._coupling, LazyRows)
     full = scipy.sparse.csr_array(np.ones((4, 3)))
     assert not isinstance(METHODS["saga"](erm(full, b[:4], "square"))._coupling, LazyRows)
+
+
+# The authors' pseudo-code ----------------------------------------------------------------
+
+N, P, D = 30, 12, 5
+ITERATIONS = 200
+CHECKS = (1, 2, 9, 10, 11, 59, 60, 61, 100, ITERATIONS)
+
+
+def authors_iterates(method, problem, size, seed, iterations, **options):
+    """(x or None, y or None) after each iteration of a method's transcription."""
+    n, p = len(problem.b), len(problem.groups)
+    if method in ("pdhg", "fista"):
+        run = {"pdhg": authors.chambolle_pock_3, "fista": authors.fista}[method]
+        for x, y in run(problem, iterations):
+            yield x, y if method == "pdhg" else None
+        return
+    if method == "asdca":
+        yield from authors.asdca(problem, *options["batches"])
+        return
+    weights = None
+    if method == "rpdg" and not options.get("uniform"):
+        def weights(blocks):
+            return authors.rpdg_constants(problem, blocks, False)[0]
+    blocks, draws = drawn_parts(
+        p if method == "apcg_primal" else n, size, iterations, seed, weights
+    )
+    if method == "apcg":
+        for y in authors.apcg_dual(problem, blocks, draws):
+            yield problem.conjugate_gradient(-problem.A.T @ y / n), y
+        return
+    if method in ("svrg", "katyusha"):
+        options["length"] = 2 * len(blocks)
+    run = {
+        "saga": authors.saga, "svrg": authors.prox_svrg, "katyusha": authors.katyusha,
+        "rpdg": authors.rpdg, "apcg_primal": authors.apcg_primal,
+    }[method]
+    for x in run(problem, blocks, draws, **options):
+        yield x, None
+
+
+def compare(algorithms, iterates, problem, checks=CHECKS, rtol=1e-9):
+    """Hold the iterates of algorithms against those of the transcription."""
+    done = 0
+    for k, (x, y) in enumerate(iterates, 1):
+        if k not in checks:
+            continue
+        x = problem.shown(x)
+        for algorithm in algorithms:
+            algorithm.advance(k - done)
+            scale = np.abs(x).max()
+            np.testing.assert_allclose(
+                algorithm.x, x, rtol=rtol, atol=0.1 * rtol * scale, err_msg=f"x, iteration {k}"
+            )
+            if y is not None:
+                np.testing.assert_allclose(
+                    algorithm.y, y, rtol=rtol, atol=0.1 * rtol, err_msg=f"y, iteration {k}"
+                )
+        done = k
+    assert done == max(checks)
+    assert scale > 1e-4      # something happened
+
+
+# (method, options, the transcription's options): block sizes, and all steps that can be chosen.
+TRANSCRIBED = {
+    "saga": ("saga", dict(m=1), {}),
+    "saga batches": ("saga", dict(m=7), {}),
+    "saga strong": ("saga", dict(m=1, step="strong"), dict(step="strong")),
+    "saga strong batches": ("saga", dict(m=7, step="strong"), dict(step="strong")),
+    "svrg": ("svrg", dict(m=1), {}),
+    "svrg batches": ("svrg", dict(m=7), {}),
+    "svrg last": ("svrg", dict(m=1, snapshot="last"), dict(average=False)),
+    "katyusha": ("katyusha", dict(m=1), {}),
+    "katyusha batches": ("katyusha", dict(m=7), {}),
+    "rpdg": ("rpdg", dict(m=1), {}),
+    "rpdg batches": ("rpdg", dict(m=7), {}),
+    "rpdg uniform": ("rpdg", dict(m=1, sampling="uniform"), dict(uniform=True)),
+    "apcg": ("apcg", dict(m=1), {}),
+    "apcg batches": ("apcg", dict(m=7), {}),
+    "apcg_primal": ("apcg_primal", dict(q=1), {}),
+    "apcg_primal blocks": ("apcg_primal", dict(q=5), {}),
+    "asdca": ("asdca", dict(m=1), {}),
+    "asdca batches": ("asdca", dict(m=7), {}),
+    "pdhg": ("pdhg", {}, {}),
+    "fista": ("fista", {}, {}),
+}
+
+
+@pytest.mark.parametrize("lambda1", [0.0, 0.02])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("run", TRANSCRIBED)
+def test_iterates_are_those_of_the_authors_pseudo_code(run, loss, lambda1):
+    method, chosen, options = TRANSCRIBED[run]
+    lambda2 = 0.02
+    U, V = make_factors(N, P, D)
+    # Those two need kernels that no other test does; one operator is enough for them.
+    operators = ["dense"] if run in ("rpdg uniform", "asdca batches") else OPERATORS
+    algorithms = [
+        METHODS[method](make_problem(operator, loss, lambda1, lambda2, N, P, D), seed=5, **chosen)
+        for operator in operators
+    ]
+    problem = authors.Vectors(U @ V, algorithms[0].problem.b, loss, lambda1, lambda2)
+    if method == "asdca":
+        options = dict(batches=(
+            drawn_batches(algorithms[0], ITERATIONS, 5), int(algorithms[0].info["r"])
+        ))
+    iterates = list(authors_iterates(
+        method, problem, chosen.get("m", chosen.get("q")), 5, ITERATIONS, **options
+    ))
+    compare(algorithms, iterates, problem)
+    if method == "fista":
+        assert min(a.info["restarts"] for a in algorithms) >= 1
+    if method == "asdca":
+        assert algorithms[0].info["rounds"] >= 1
+
+
+@pytest.mark.parametrize("size", [0.5, 1.0])
+@pytest.mark.parametrize("method", ["apcg", "apcg_primal"])
+def test_vectors_that_vanish_are_scaled_up_in_time(method, size):
+    """Well conditioned, with few blocks: the factor of u falls below its limit many times."""
+    problem = make_problem("dense", "smoothed_hinge", 0.02, 5.0, N, P, D)
+    algorithm = METHODS[method](problem, seed=5, **{"q" if "primal" in method else "m": size})
+    iterations = 500
+    assert algorithm._c.rho ** iterations < 1e-160
+    plain = authors.Vectors(
+        np.dot(*make_factors(N, P, D)), problem.b, "smoothed_hinge", 0.02, 5.0
+    )
+    total = P if "primal" in method else N
+    iterates = authors_iterates(method, plain, round(size * total), 5, iterations)
+    compare([algorithm], iterates, plain, (1, 10, 50, 100, 200, 250, iterations))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9])
+@pytest.mark.parametrize("method", FIELD)
+def test_no_data_to_speak_of_is_no_obstacle(method, scale):
+    A = scale * np.dot(*make_factors(N, P, D))
+    problem = erm(A, np.where(np.arange(N) % 3, 1.0, -1.0), "smoothed_hinge", 0.0, 1.0)
+    sizes = [{}]
+    sizes += [{name: 1.0} for name in ("m", "q") if name in option_names(METHODS[method])][:1]
+    for size in sizes:
+        algorithm = METHODS[method](problem, seed=1, **size)
+        algorithm.advance(20 * N)
+        assert problem.certify(algorithm.x, algorithm.y).own_gap <= 1e-12
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("method", sorted(set(LAZY) - {"spdc"}))
+def test_lazy_iterates_are_those_of_the_authors_pseudo_code(method, loss, m):
+    A, b, lambda1, lambda2 = sparse_problem(loss, 2e-3)
+    algorithm = METHODS[method](erm(A, b, loss, lambda1, lambda2), seed=5, m=m)
+    assert isinstance(algorithm._coupling, LazyRows)
+    problem = authors.Vectors(A.toarray(), b, loss, lambda1, lambda2)
+    checks = (1, 2, 40, 119, 121, 200)
+    compare([algorithm], authors_iterates(method, problem, m, 5, 200), problem, checks)
+
+
+# Estimators of the gradient ----------------------------------------------------------------
+
+def up_to_date(algorithm):
+    """Make up for all lazy steps, which changes nothing but when they are taken."""
+    coupling, reg = algorithm._coupling, algorithm.problem.reg
+    if isinstance(coupling, LazyRows):
+        settle(coupling, reg, algorithm._constants)
+
+
+def with_forced_block(make, before, k):
+    """An algorithm after some iterations and one more with the k-th block; x before and after.
+
+    Partitions draw one block ahead, which is where the block is put.
+    """
+    algorithm = make()
+    algorithm.advance(before)
+    up_to_date(algorithm)
+    starts = algorithm._dual.starts
+    algorithm._memory[0] = starts[k], starts[k + 1]
+    old = algorithm._x.copy()
+    algorithm.advance(1)
+    up_to_date(algorithm)
+    return algorithm, old, algorithm._x.copy()
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
+@pytest.mark.parametrize("method", ["saga", "svrg", "katyusha", "rpdg", "rpdg uniform", "spdc"])
+def test_estimators_are_unbiased(method, operator, m):
+    """The mean over the block drawn, each with its probability, is what it stands for.
+
+    Without an l1 term a proximal step x' = (x - tau G)/(1 + tau lam) tells the
+    estimator G. SAGA, SVRG, Katyusha: the gradient of the mean loss where it
+    is taken. SPDC, RPDG: A'y/n with every coordinate of y renewed.
+    """
+    loss, lambda2, before = "logistic", 0.05, 37
+    if operator == "lazy":
+        A, b, *_ = sparse_problem(loss, 0.0)
+        problem, A = erm(A, b, loss, 0.0, lambda2), A.toarray()
+    else:
+        problem = make_problem(operator, loss, 0.0, lambda2, N, P, D)
+        A, b = np.dot(*make_factors(N, P, D)), problem.b
+    n = len(b)
+    method, _, uniform = method.partition(" ")
+    options = dict(m=m) | (dict(sampling="uniform") if uniform else {})
+
+    def make():
+        return METHODS[method](problem, seed=5, **options)
+
+    algorithm = make()
+    assert isinstance(algorithm._coupling, LazyRows) == (operator == "lazy")
+    tau = algorithm._constants.tau
+    blocks = drawn_parts(n, m, 0, 5)[0]
+    probabilities = np.full(len(blocks), 1 / len(blocks))
+    plain = authors.Vectors(A, b, loss, 0.0, lambda2)
+    if method == "rpdg":
+        probabilities, tau_dual, eta, alpha = authors.rpdg_constants(plain, blocks, bool(uniform))
+        np.testing.assert_allclose(tau, 1 / eta)
+    mean = 0.0
+    for k, p in enumerate(probabilities):
+        _, old, new = with_forced_block(make, before, k)
+        mean = mean + p * (old - (1 + tau * lambda2) * new) / tau
+
+    algorithm.advance(before - 1)
+    up_to_date(algorithm)
+    previous = algorithm._x.copy()
+    algorithm.advance(1)
+    up_to_date(algorithm)
+    x = algorithm._x
+    np.testing.assert_allclose(x, old, rtol=1e-12, atol=1e-15)
+    if method == "katyusha":
+        mix, points = algorithm._mix, algorithm._points
+        x = mix.tau1 * x + mix.tau2 * points.snapshot + mix.beta * points.point
+    if method in ("rpdg", "spdc"):
+        theta = alpha if method == "rpdg" else algorithm.info["theta"]
+        z = A @ (x + theta * (x - previous))
+        order = slice(None) if algorithm._y_order is None else algorithm._y_order
+    if method == "rpdg":
+        points = np.empty(n)
+        points[order] = algorithm._rule.points
+        y = authors.slope(loss, (z + tau_dual * points) / (1 + tau_dual), b)
+    elif method == "spdc":
+        rho = n / algorithm.info["sigma"]
+        y = np.array([dual_step(loss, z[i], b[i], algorithm.y[i], rho) for i in range(n)])
+    else:
+        y = authors.slope(loss, A @ x, b)
+    np.testing.assert_allclose(mean, A.T @ y / n, rtol=1e-9, atol=1e-11)
+
+
+# The optimum as a fixed point ----------------------------------------------------------------
+
+def optimum(problem, tol=2e-16, most=200000):
+    """x to the last digits, by FISTA."""
+    before = None
+    for k, (x, _) in enumerate(authors.fista(problem, most)):
+        if k % 100 == 0:
+            if before is not None and np.abs(x - before).max() <= tol * np.abs(x).max():
+                return x
+            before = x.copy()
+    raise AssertionError("no optimum found")
+
+
+@pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
+@pytest.mark.parametrize("method", LAZY)
+def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
+    loss = "logistic"
+    if operator == "lazy":
+        A, b, lambda1, lambda2 = sparse_problem(loss, 2e-3)
+        problem, A = erm(A, b, loss, lambda1, lambda2), A.toarray()
+    else:
+        lambda1, lambda2 = 0.02, 0.05
+        problem = make_problem(operator, loss, lambda1, lambda2, N, P, D)
+        A, b = np.dot(*make_factors(N, P, D)), problem.b
+    plain = authors.Vectors(A, b, loss, lambda1, lambda2)
+    best = optimum(plain)
+    y = plain.slopes(best)
+    np.testing.assert_allclose(
+        best, plain.prox(best - A.T @ y / len(b), 1.0), atol=1e-14 * np.abs(best).max() + 1e-15
+    )
+    assert (best == 0).any()
+    assert (best != 0).sum() >= 3
+
+    for m in (1, 4):
+        algorithm = METHODS[method](problem, seed=3, m=m)
+        order = slice(None) if algorithm._y_order is None else algorithm._y_order
+        algorithm._x[:] = best
+        algorithm._y[:] = y[order]
+        if method == "rpdg":
+            algorithm._rule.points[:] = (A @ best)[order]
+        if method == "katyusha":
+            algorithm._points.snapshot[:] = algorithm._points.point[:] = best
+        algorithm._coupling.load(problem.operator, algorithm._x, algorithm._y)
+        for _ in range(4):
+            algorithm.advance(50)
+            np.testing.assert_allclose(algorithm.x, best, atol=1e-11)
+        if algorithm.y is not None:
+            np.testing.assert_allclose(algorithm.y, y, atol=1e-11)
+
+
+# Published rates ------------------------------------------------------------------------------
+
+SEEDS = range(10)
+
+
+@pytest.fixture(scope="module", params=["square", "logistic"])
+def rated(request):
+    """A small problem of moderate condition, with its solution."""
+    loss, lambda1, lambda2 = request.param, 0.01, 0.05
+    problem = make_problem("dense", loss, lambda1, lambda2, N, P, D)
+    A = np.dot(*make_factors(N, P, D))
+    plain = authors.Vectors(A, problem.b, loss, lambda1, lambda2)
+    x = optimum(plain)
+    y = plain.slopes(x)
+    R2 = np.sum(A ** 2, axis=1).max()
+    F = plain.F(x)
+    assert abs(F - authors.problem_dual(plain, y)) < 1e-13
+    return SimpleNamespace(
+        problem=problem, plain=plain, x=x, y=y, F=F, n=N, lam=lambda2, gamma=plain.gamma,
+        R2=R2, L=R2 / plain.gamma, kappa=R2 / plain.gamma / lambda2,
+    )
+
+
+def mean_over_seeds(method, problem, at, measure, **options):
+    """The mean over seeds of a measure of the algorithm after given numbers of iterations."""
+    total = np.zeros(len(at))
+    for seed in SEEDS:
+        algorithm = METHODS[method](problem, seed=seed, **options)
+        for j, k in enumerate(at):
+            algorithm.advance(k - algorithm.iterations)
+            total[j] += measure(algorithm)
+    return total / len(SEEDS)
+
+
+def assert_below(measured, bounds, floor=1e-14):
+    """Every value below its bound, and the last bound is one that says something."""
+    measured, bounds = np.asarray(measured), np.asarray(bounds)
+    assert (measured <= bounds + floor).all(), (measured, bounds)
+    assert bounds[-1] < 0.2 * bounds[0]
+
+
+def test_rate_of_saga(rated):
+    """Defazio et al. 2014, Theorem 1 and its corollary, for mu-strongly convex and L-smooth f_i.
+
+    With the step 1/(2(mu n + L)):  E|x_k - x*|^2 <= (1 - mu/(2(mu n + L)))^k
+    (|x_0 - x*|^2 + n/(mu n + L) (f(x_0) - <f'(x*), x_0 - x*> - f(x*))).
+    The l2 term is in the f_i, so L is the losses' plus mu.
+    """
+    n, mu, L, x = rated.n, rated.lam, rated.L + rated.lam, rated.x
+    plain, zero = rated.plain, np.zeros(P)
+
+    def f(x):
+        return authors.value(plain.loss, plain.A @ x, plain.b).mean() + mu / 2 * x @ x
+
+    slope = plain.A.T @ rated.y / n + mu * x
+    start = x @ x + n / (mu * n + L) * (f(zero) + slope @ x - f(x))
+    at = np.arange(1, 11) * 20 * n
+    measured = mean_over_seeds(
+        "saga", rated.problem, at, lambda a: np.sum((a.x - x) ** 2), step="strong"
+    )
+    assert_below(measured, (1 - mu / (2 * (mu * n + L))) ** at * start)
+
+
+def test_rate_of_svrg(rated):
+    """Xiao & Zhang 2014, Theorem 3.1, with eta = 0.1/L and m = 100 L/mu.
+
+    E P(x_s) - P* <= rho^s (P(x_0) - P*),
+    rho = 1/(mu eta (1 - 4 L eta) m) + 4 L eta (m + 1)/((1 - 4 L eta) m), below 5/6 there.
+    """
+    L, mu, n = rated.L, rated.lam, rated.n
+    eta, m = 0.1 / L, round(100 * rated.kappa)
+    rho = 1 / (mu * eta * (1 - 4 * L * eta) * m) + 4 * L * eta * (m + 1) / (
+        (1 - 4 * L * eta) * m
+    )
+    assert rho == pytest.approx(5 / 6, abs=1e-3)
+    at = np.arange(1, 11) * m
+
+    def gap(algorithm):
+        assert algorithm.info["epoch"] == m
+        return rated.plain.F(algorithm._total / m) - rated.F
+
+    measured = mean_over_seeds("svrg", rated.problem, at, gap, epoch=m / n)
+    assert_below(measured, rho ** np.arange(1, 11) * (rated.plain.F(np.zeros(P)) - rated.F))
+
+
+@pytest.mark.parametrize("epoch", [0.3, 2.0, 30.0])
+def test_rate_of_katyusha(rated, epoch):
+    """Allen-Zhu 2018, the inequality behind Theorem 2.1, which hides its constant in O(.).
+
+    With theta = 1 + alpha sigma, S = sum of theta^j over an epoch of m steps,
+    Phi = (tau2/tau1) S (F(snapshot) - F*) + ((1 - tau1 - tau2)/tau1) (F(y) - F*)
+    + |z - x*|^2/(2 alpha):  an epoch divides E Phi by
+    min(theta^m, (1 - theta (1 - tau1 - tau2))/tau2), which is theta^m if
+    m sigma/L <= 3/4, and else at least 3/2.
+    """
+    L, sigma, m = rated.L, rated.lam, round(epoch * rated.n)
+    tau2, tau1 = 1 / 2, min(np.sqrt(m * sigma / (3 * L)), 1 / 2)
+    alpha = 1 / (3 * tau1 * L)
+    theta = 1 + alpha * sigma
+    rest = 1 - tau1 - tau2
+    rate = min(theta ** m, (1 - theta * rest) / tau2)
+    assert rate >= (theta ** m if m * sigma / L <= 3 / 4 else 1.5) * (1 - 1e-12)
+    S = (theta ** m - 1) / (theta - 1)
+    epochs = int(np.ceil(8 / np.log(rate)))
+    at = np.arange(1, epochs + 1) * m
+
+    def potential(snapshot, y, z):
+        F = rated.plain.F
+        return tau2 / tau1 * S * (F(snapshot) - rated.F) + rest / tau1 * (F(y) - rated.F) + np.sum(
+            (z - rated.x) ** 2
+        ) / (2 * alpha)
+
+    def measure(algorithm):
+        snapshot = algorithm._points.total / algorithm._weight
+        return potential(snapshot, algorithm.x, algorithm._x)
+
+    measured = mean_over_seeds("katyusha", rated.problem, at, measure, epoch=epoch)
+    zero = np.zeros(P)
+    bounds = rate ** -np.arange(1.0, epochs + 1) * potential(zero, zero, zero)
+    assert_below(measured, bounds, floor=1e-13 * bounds[0])
+
+
+@pytest.mark.parametrize("sampling", ["authors", "uniform"])
+def test_rate_of_rpdg(rated, sampling):
+    """Lan & Zhou 2018, main theorem: E|x_k - x*|^2 <= (1 + 3 L_f/mu) alpha^k |x_0 - x*|^2.
+
+    L_f is the smoothness of the mean loss, alpha = 1 - 1/(n + 1 + sqrt((n-1)^2 + 4nC)),
+    C = 8 sum L_i/mu; 2 for 1 with uniform sampling, C = 8 n max L_i/mu.
+    """
+    n, mu, plain = rated.n, rated.lam, rated.plain
+    L = np.sum(plain.A ** 2, axis=1) / (n * rated.gamma)
+    C = 8 / mu * (L.sum() if sampling == "authors" else n * L.max())
+    share = 1 if sampling == "authors" else 2
+    alpha = 1 - share / (n + 1 + np.sqrt((n - 1) ** 2 + 4 * n * C))
+    L_f = np.linalg.norm(plain.A, 2) ** 2 / (n * rated.gamma)
+    at = np.arange(1, 11) * 20 * n
+    measured = mean_over_seeds(
+        "rpdg", rated.problem, at, lambda a: np.sum((a.x - rated.x) ** 2), sampling=sampling
+    )
+    assert_below(measured, (1 + 3 * L_f / mu) * alpha ** at * np.sum(rated.x ** 2))
+
+
+@pytest.mark.parametrize("m", [1, 5])
+def test_rate_of_apcg(rated, m):
+    """Lin, Lu & Xiao 2015, Theorem 2.1, gamma_0 = mu, on the negative dual, N blocks.
+
+    E F(x_k) - F* <= (1 - sqrt(mu)/N)^k (F(x_0) - F* + (mu/2)|x_0 - x*|_L^2).
+    """
+    n, plain = rated.n, rated.plain
+    blocks = {seed: drawn_parts(n, m, 0, seed)[0] for seed in SEEDS}
+    bounds, r = [], -(-n // m)
+    at = np.arange(1, 11) * 5 * r
+
+    for seed in SEEDS:
+        L = np.array([
+            np.linalg.norm(plain.A[I], 2) ** 2 / (rated.lam * n ** 2) + rated.gamma / n
+            for I in blocks[seed]
+        ])
+        mu = rated.gamma / n / L.max()
+        norm2 = sum(
+            l * np.sum(rated.y[I] ** 2)
+            for l, I in zip(authors.raised(L, rated.gamma / n), blocks[seed], strict=True)
+        )
+        start = rated.F - authors.problem_dual(plain, np.zeros(n)) + mu / 2 * norm2
+        bounds.append((1 - np.sqrt(mu) / r) ** at * start)
+    measured = mean_over_seeds(
+        "apcg", rated.problem, at, lambda a: rated.F - authors.problem_dual(plain, a.y), m=m
+    )
+    assert_below(measured, np.mean(bounds, axis=0))
+
+
+def test_rate_of_apcg_on_the_primal(rated):
+    """The same theorem on the primal, one coordinate a step."""
+    n, plain = rated.n, rated.plain
+    L = np.sum(plain.A ** 2, axis=0) / (rated.gamma * n) + rated.lam
+    mu = rated.lam / L.max()
+    norm2 = authors.raised(L, rated.lam) @ rated.x ** 2
+    start = plain.F(np.zeros(P)) - rated.F + mu / 2 * norm2
+    at = np.arange(1, 11) * 5 * P
+    measured = mean_over_seeds(
+        "apcg_primal", rated.problem, at, lambda a: plain.F(a.x) - rated.F
+    )
+    assert_below(measured, (1 - np.sqrt(mu) / P) ** at * start)
+
+
+def test_rate_of_asdca(rated):
+    """Shalev-Shwartz & Zhang 2016, proof of Theorem 1: P(w_t) - P* <= xi_t in every round,
+
+    xi_t = (1 - eta/2)^(t-1) (1 + eta^-2)(P(0) - D(0)), eta = sqrt(mu/(mu + kappa)),
+    mu = lam/2, kappa = R^2/(gamma n) - lam.
+    """
+    plain, mu = rated.plain, rated.lam / 2
+    kappa = rated.R2 / (rated.gamma * rated.n) - rated.lam
+    eta = np.sqrt(mu / (mu + kappa))
+    first = (1 + eta ** -2) * (
+        plain.F(np.zeros(P)) - authors.problem_dual(plain, np.zeros(rated.n))
+    )
+    for seed in range(3):
+        algorithm = METHODS["asdca"](rated.problem, seed=seed)
+        seen = []
+        while algorithm.info["rounds"] < 30:
+            algorithm.advance(rated.n)
+            if algorithm.info["rounds"] > len(seen):
+                seen.append(plain.F(algorithm._before) - rated.F)
+        assert_below(seen, first * (1 - eta / 2) ** np.arange(1, 31))
+
+
+def test_rate_of_pdhg(rated):
+    """Chambolle & Pock 2011, Theorem 3 with theta = 1/(1 + mu) = omega.
+
+    lam|x_N - x*|^2 + (1 - omega) delta |y_N - y*|^2
+    <= omega^N (lam|x_0 - x*|^2 + delta |y_0 - y*|^2), delta = gamma/n.
+    """
+    n, delta = rated.n, rated.gamma / rated.n
+    mu = 2 * np.sqrt(rated.lam * delta) * n / np.linalg.norm(rated.plain.A, 2)
+    omega = 1 / (1 + mu)
+    algorithm = METHODS["pdhg"](rated.problem)
+    measured = []
+    for _ in range(60):
+        algorithm.advance(1)
+        measured.append(
+            rated.lam * np.sum((algorithm.x - rated.x) ** 2)
+            + (1 - omega) * delta * np.sum((algorithm.y - rated.y) ** 2)
+        )
+    start = rated.lam * rated.x @ rated.x + delta * rated.y @ rated.y
+    assert_below(measured, omega ** np.arange(1, 61) * start)
+
+
+def test_rate_of_sdca(rated):
+    """Shalev-Shwartz & Zhang 2013: E[D* - D(y_t)] <= (1 - 1/(n + kappa))^t (D* - D(0)),
+
+    kappa = R^2/(lam gamma).
+    """
+    plain, n = rated.plain, rated.n
+    start = rated.F - authors.problem_dual(plain, np.zeros(n))
+    at = np.arange(1, 11) * 10 * n
+    measured = mean_over_seeds(
+        "sdca", rated.problem, at, lambda a: rated.F - authors.problem_dual(plain, a.y)
+    )
+    assert_below(measured, (1 - 1 / (n + rated.kappa)) ** at * start)
+
+
+@pytest.mark.parametrize("m", [1, 5])
+def test_rate_of_spdc(rated, m):
+    """Zhang & Xiao 2015, Theorem 1:
+
+    (1/(2 tau) + lam) E|x_t - x*|^2 + (1/(4 sigma) + gamma) E|y_t - y*|^2/m
+    <= theta^t ((1/(2 tau) + lam)|x_0 - x*|^2 + (1/(2 sigma) + gamma)|y_0 - y*|^2/m).
+    """
+    n, lam, gamma, R = rated.n, rated.lam, rated.gamma, np.sqrt(rated.R2)
+    tau = np.sqrt(m * gamma / (n * lam)) / (2 * R)
+    sigma = np.sqrt(n * lam / (m * gamma)) / (2 * R)
+    theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * lam * gamma)))
+
+    def weighed(x, y, k):
+        return (1 / (2 * tau) + lam) * np.sum((x - rated.x) ** 2) + (
+            1 / (k * sigma) + gamma
+        ) * np.sum((y - rated.y) ** 2) / m
+
+    at = np.arange(1, 11) * 10 * -(-n // m)
+    measured = mean_over_seeds(
+        "spdc", rated.problem, at, lambda a: weighed(a.x, a.y, 4), m=m
+    )
+    assert_below(measured, theta ** at * weighed(np.zeros(P), np.zeros(n), 2))
+
+
+# Identities -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_saga_is_spdc_without_a_dual_penalty(operator, m):
+    problem = make_problem(operator, "logistic")
+    one = METHODS["saga"](problem, seed=2, m=m)
+    other = METHODS["spdc"](problem, seed=2, m=m)
+    other._rule = Ascent(problem.loss, 0.0)
+    other._constants = one._constants
+    other._y[:] = one._y
+    other._coupling.load(problem.operator, other._x, other._y)
+    for algorithm in (one, other):
+        algorithm.advance(200)
+    np.testing.assert_array_equal(one.x, other.x)
+    np.testing.assert_array_equal(one.y, other.y)
+
+
+@settings(max_examples=100, deadline=None)
+@given(weights=st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e6)), min_size=1, max_size=40),
+       uniform=st.floats(0.01, 1.0))
+def test_tables_give_blocks_their_probabilities(weights, uniform):
+    """The probability that a draw of (place, coin) ends at a block, added up exactly."""
+    weights = np.array(weights)
+    count = len(weights)
+    share = weights / weights.sum() if weights.any() else np.full(count, 1 / count)
+    probabilities = uniform / count + (1 - uniform) * share
+    probabilities /= probabilities.sum()
+    blocks = partition(3 * count, 3, np.random.default_rng(0))
+    sampler = weighted(blocks, probabilities)
+    assert (sampler.threshold >= -1e-12).all()
+    assert (sampler.threshold <= 1 + 1e-12).all()
+    found = sampler.threshold / count
+    np.add.at(found, sampler.alias, (1 - sampler.threshold) / count)
+    np.testing.assert_allclose(found, probabilities, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(sampler.boosts[blocks.starts[:-1]], 1 / probabilities)
+
+
+def test_weighted_draws_have_their_probabilities():
+    probabilities = np.array([0.02, 0.4, 0.08, 0.1, 0.25, 0.15])
+    blocks = partition(12, 2, np.random.default_rng(1))
+    sampler = weighted(blocks, probabilities)
+    state, ahead = generator(7), np.full(2, -1)
+    drawn = np.array([draw(sampler, state, ahead) for _ in range(20000)])
+    assert set(drawn[:, 1] - drawn[:, 0]) == {2}
+    counts = np.bincount(np.searchsorted(blocks.starts, drawn[:, 0]), minlength=6)
+    assert scipy.stats.chisquare(counts, 20000 * probabilities).pvalue > 1e-3
+    # Draws that follow each other are independent.
+    places = np.searchsorted(blocks.starts, drawn[:, 0])
+    pairs = np.bincount(6 * places[:-1:2] + places[1::2], minlength=36)
+    expected = np.outer(probabilities, probabilities).ravel() * pairs.sum()
+    assert scipy.stats.chisquare(pairs, expected).pvalue > 1e-3
+
+
+signed = st.one_of(
+    st.just(0.0), st.builds(lambda s, e: s * 10 ** e, st.sampled_from([-1, 1]), st.floats(-6, 3))
+)
+l1 = st.one_of(st.just(0.0), st.floats(-5, 1).map(lambda e: 10 ** e))
+
+
+@settings(max_examples=200, deadline=None)
+@given(x=signed, gradient=signed, lambda1=l1, lambda2=st.floats(-12, 1).map(lambda e: 10 ** e),
+       tau=st.floats(-3, 2).map(lambda e: 10 ** e), steps=st.integers(0, 2000))
+@example(x=1.0, gradient=-0.5, lambda1=0.5, lambda2=1.0, tau=1.0, steps=2000)
+@example(x=-1.0, gradient=0.5, lambda1=0.5, lambda2=1.0, tau=1.0, steps=1500)
+@example(x=1e-200, gradient=-0.5, lambda1=0.5, lambda2=0.1, tau=1.0, steps=600)
+@example(x=0.0, gradient=1.5, lambda1=0.5, lambda2=1e-11, tau=1.0, steps=600)
+@example(x=3.0, gradient=0.001, lambda1=0.01, lambda2=1e-9, tau=1.0, steps=2000)
+def test_coasting_is_one_step_after_the_other(x, gradient, lambda1, lambda2, tau, steps):
+    reg, constants = ElasticNet(lambda1, lambda2), coasting(tau, lambda2)
+    path = [x]
+    for _ in range(steps):
+        path.append(float(primal_step(path[-1] - tau * gradient, tau, lambda1, lambda2)))
+    path = np.array(path)
+    # The second term is what the loop itself is off by.
+    noise = 3e-16 * tau * (abs(gradient) + lambda1) * steps
+    tol = 1e-11 * np.abs(path).max() + noise
+    assert coast(reg, constants, x, gradient, steps) == pytest.approx(path[-1], abs=tol)
+    end, added = coast_and_add(reg, constants, x, gradient, steps)
+    assert end == pytest.approx(path[-1], abs=tol)
+    tol_sum = 1e-11 * np.abs(path[1:]).sum() + noise * steps
+    assert added == pytest.approx(path[1:].sum(), abs=tol_sum)
+    if steps:
+        k, drift = reg_phase(reg, constants, x, gradient, steps)
+        assert 0 <= k <= steps
+        a = 1 / (1 + tau * lambda2)
+        powers = a ** np.arange(k + 1)
+        sums = np.append(0.0, np.cumsum(tau * powers[1:]))
+        np.testing.assert_allclose(powers * x - drift * sums, path[:k + 1], atol=tol)
+
+
+@settings(max_examples=100, deadline=None)
+@given(x=signed, gradient=signed, lambda1=l1, lambda2=st.floats(-4, 1).map(lambda e: 10 ** e),
+       L=st.floats(-1, 3).map(lambda e: 10 ** e), length=st.integers(2, 10000),
+       steps=st.integers(1, 2000), point=signed, snapshot=signed, total=signed)
+def test_gliding_is_one_step_after_the_other(
+    x, gradient, lambda1, lambda2, L, length, steps, point, snapshot, total
+):
+    tau1 = min(np.sqrt(length * lambda2 / (3 * L)), 0.5)
+    alpha = 1 / (3 * tau1 * L)
+    decay, beta = 1 / (1 + alpha * lambda2), 0.5 - tau1
+    constants = coasting(alpha, lambda2)
+    reg = ElasticNet(lambda1, lambda2)
+    mix = katyusha.Blended(tau1, 0.5, beta, decay)
+    z, y, added, left = x, point, total, steps
+    largest = max(abs(x), abs(point), abs(snapshot))
+    for _ in range(steps):
+        z = float(primal_step(z - alpha * gradient, alpha, lambda1, lambda2))
+        y = tau1 * z + 0.5 * snapshot + beta * y
+        added = decay * added + y
+        largest = max(largest, abs(z), abs(y))
+    at = (x, point, total)
+    while left:
+        k, drift = reg_phase(reg, constants, at[0], gradient, left)
+        k = max(k, 1)
+        if k == 1:
+            one = float(primal_step(at[0] - alpha * gradient, alpha, lambda1, lambda2))
+            mean = tau1 * one + 0.5 * snapshot + beta * at[1]
+            at = (one, mean, decay * at[2] + mean)
+        else:
+            at = katyusha._glide(mix, constants, k, drift, *at, snapshot)
+        left -= k
+    # What z drifts to is the scale of the closed form.
+    tol = 1e-11 * max(largest, 1e-3 * abs(gradient) / lambda2)
+    np.testing.assert_allclose(at[:2], (z, y), atol=tol)
+    np.testing.assert_allclose(at[2], added, rtol=1e-11, atol=tol * min(steps, 1 / (1 - decay)))

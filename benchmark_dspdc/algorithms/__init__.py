@@ -2,6 +2,7 @@
 
 from .apcg import APCG, PrimalAPCG
 from .asdca import ASDCA
+from .asvrg_sp import ASVRGSP
 from .base import Algorithm
 from .dspdc import DSPDC, SPDC
 from .fista import FISTA
@@ -15,6 +16,7 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
+        ASVRGSP,
     )
 }
 

@@ -127,7 +127,8 @@ class _Accelerated(Algorithm):
         taken out of the block's own term, L_k is raised: any upper bound of a
         block's smoothness will do, and mu stays as it is.
         """
-        mu = float(np.min(low / smoothness))
+        # With mu = 1 (no data to speak of) there would be no u; a smaller mu is as valid.
+        mu = min(float(np.min(low / smoothness)), 1.0 - 1e-9)
         smoothness = np.maximum(smoothness, high / np.sqrt(mu))
         self._c = acceleration(len(smoothness), mu)
         self.info.update(mu=mu, n_blocks=len(smoothness))

@@ -33,7 +33,13 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
-from ..operators.lazy import LazyRows, lazy_dual_half, lazy_primal_half, settled
+from ..operators.lazy import (
+    LazyRows,
+    lazy_dual_half,
+    lazy_primal_half,
+    lazy_rows,
+    settled,
+)
 from ..psd import each
 from ..regularizers import Coasting, coasting, primal_step
 from ..rules import Ascent, dual_step
@@ -52,6 +58,7 @@ class Constants(NamedTuple):
 
     tau_over_n: float
     tau: float
+    over_n: float
     boost: float       # r = n/m of ybar
     momentum: float    # 1 + theta of xbar
     coasting: Coasting
@@ -60,7 +67,7 @@ class Constants(NamedTuple):
 @njit(inline=True)
 def boosted(c, boost):
     """The same constants with another r, for blocks that are not equally likely."""
-    return Constants(c.tau_over_n, c.tau, boost, c.momentum, c.coasting)
+    return Constants(c.tau_over_n, c.tau, c.over_n, boost, c.momentum, c.coasting)
 
 
 class Block(NamedTuple):
@@ -128,12 +135,13 @@ def _(coupling, reg, rows, columns, x, c, dx):
 
 @dual_half.register(LazyRows)
 def _(coupling, rule, reg, rows, b, x, y, c, dy):
-    lazy_dual_half(coupling, rule, reg, rows.order, rows.lo, rows.hi, b, x, y, c, dy)
+    lazy_dual_half(coupling, rule, reg, rows.order, rows.lo, rows.hi, b, y, c, dy)
 
 
 @primal_half.register(LazyRows)
 def _(coupling, reg, rows, columns, x, c, dx):
-    lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, x, c, True)
+    # Of one buffer for both halves: what a single row changed is still in it.
+    lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, c, True, dx)
     return 0
 
 
@@ -239,7 +247,7 @@ class DSPDC(Algorithm):
         rng = np.random.default_rng(seeds.spawn(1)[0])
         return partition(n, m, rng), partition(p, q, rng)
 
-    def _start(self, seeds, dual, primal, steps):
+    def _start(self, seeds, dual, primal, steps, lazy=None):
         n = self.problem.shape[0]
         r, s = dual.inverse_probability, primal.inverse_probability
         keep = "rows" if r >= s else "columns"
@@ -247,13 +255,17 @@ class DSPDC(Algorithm):
         self._coupling, self._dual, self._primal = self.problem.operator.coupling(
             keep, dual, primal
         )
+        if isinstance(self._coupling, LazyRows):
+            if lazy is not None:
+                self._coupling = lazy_rows(self._coupling.rows, self.problem.shape[1], lazy)
+            self._x = self._coupling.x
         # Storage may have been rearranged by blocks; then so are x, y and b.
         self._x_order = primal.order if self._primal.order is None else None
         self._y_order = dual.order if self._dual.order is None else None
         b = self.problem.b
         self._b = b if self._y_order is None else b[self._y_order]
         self._constants = Constants(
-            steps.tau / n, steps.tau, r, 1.0 + steps.theta,
+            steps.tau / n, steps.tau, 1.0 / n, r, 1.0 + steps.theta,
             coasting(steps.tau, self.problem.lam),
         )
         self._rule = Ascent(self.problem.loss, n / steps.sigma)
@@ -283,7 +295,7 @@ class DSPDC(Algorithm):
     @property
     def x(self):
         if isinstance(self._coupling, LazyRows):
-            return settled(self._coupling, self.problem.reg, self._x, self._constants)
+            return settled(self._coupling, self.problem.reg, self._constants).x.copy()
         return _restored(self._x, self._x_order)
 
     @property

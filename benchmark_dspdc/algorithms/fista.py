@@ -41,6 +41,9 @@ class FISTA(Algorithm):
         self._x, self._z = np.zeros(self.problem.x_shape), np.zeros(n)
         self._point, self._product = self._x.copy(), self._z.copy()
         self._t = 1.0
+        # Blocks with steps of their own, tau w_j: gradients are the changes over w_j.
+        weights = getattr(self.problem.reg, "weights", None)
+        self._weights = None if weights is None else weights[:, None, None]
         self.info.update(tau=self._tau, norm2=norm.value, norm2_kind=norm.kind, restarts=0)
 
     @single_threaded
@@ -60,6 +63,8 @@ class FISTA(Algorithm):
             z = problem.operator.matvec(new)
             # `step` is now the change, new - point.
             moved = new - self._x
+            if self._weights is not None:
+                step /= self._weights
             if np.vdot(step, moved) < 0.0:
                 self._t = 1.0
                 self.info["restarts"] += 1

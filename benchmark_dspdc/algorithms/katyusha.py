@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import steps as formulas
 from ..checks import check_number
-from ..jit import at, generic, njit
+from ..jit import generic, njit
 from ..operators.block_couplings import BlockRows
 from ..operators.couplings import (
     FactorCoupling,
@@ -24,17 +24,41 @@ from ..operators.couplings import (
     iteration_cost,
     turn,
 )
-from ..operators.lazy import LazyRows
-from ..operators.rows import multiply_transposed, row_span, rows_axpy
+from ..operators.lazy import (
+    LAST,
+    POINT,
+    SNAPSHOT,
+    TOTAL,
+    LazyRows,
+    W,
+    X,
+    make_up,
+    settled,
+    take_step,
+)
+from ..operators.rows import multiply_transposed
 from ..regularizers import powers_of, reg_phase, reg_prox
-from ..rules import Difference, dual_step
+from ..rules import Difference
 from ..sampling import draw
 from ..symmetric import pack
 from .dspdc import Block, dual_half
 from .svrg import SVRG, snapshot_half
 
 
-class Mixing(NamedTuple):
+class Blended(NamedTuple):
+    """The weights of the points; on sparse data, the kind of `LazyRows`.
+
+    decay is 1/(1 + alpha lam), by which a point of an epoch weighs less than the next.
+    """
+
+    tau1: float
+    tau2: float
+    beta: float
+    decay: float
+    width: int = 8
+
+
+class Points(NamedTuple):
     """The three points of Katyusha; the kernel's x is z, the one that proximal steps move.
 
     Gradients are taken at tau1 z + hold with hold = tau2 snapshot + beta point,
@@ -44,17 +68,11 @@ class Mixing(NamedTuple):
     ----------
     snapshot, point, hold : ndarray of the shape of x
     total : ndarray
-        The points of the epoch added up, each weighing 1/decay times the one before it.
-    decay : float
-        1/(1 + alpha lam).
+        The points of the epoch added up with their weights.
     held, based : ndarray
         V hold and V snapshot where A = UV, else empty.
     """
 
-    tau1: float
-    tau2: float
-    beta: float
-    decay: float
     snapshot: np.ndarray
     point: np.ndarray
     hold: np.ndarray
@@ -64,64 +82,41 @@ class Mixing(NamedTuple):
 
 
 @generic
-def gradient_half(coupling, mix, rule, reg, rows, b, x, y, c, dy):
-    """`dual_half` at the mixed point."""
-
-
-@generic
-def moving_half(coupling, mix, reg, rows, columns, x, c, dx):
-    """`snapshot_half`, and the points that follow z where only few are touched."""
-
-
-@generic
-def blend(coupling, mix, x):
+def blend(coupling, mix, points, x):
     """Renew the points that follow z, and the mixed one."""
 
 
-for _kind in (RowCoupling, FactorCoupling, BlockRows):
-    gradient_half.register(_kind)(
-        lambda coupling, mix, rule, reg, rows, b, x, y, c, dy: dual_half(
-            coupling, rule, reg, rows, b, x, y, c, dy
-        )
-    )
-    moving_half.register(_kind)(
-        lambda coupling, mix, reg, rows, columns, x, c, dx: snapshot_half(
-            coupling, reg, rows, columns, x, c, dx
-        )
-    )
-
-
 @njit(inline=True)
-def _follow(mix, x, j):
-    point = mix.hold[j] + mix.tau1 * x[j]
-    mix.point[j] = point
-    mix.total[j] = mix.decay * mix.total[j] + point
-    mix.hold[j] = mix.tau2 * mix.snapshot[j] + mix.beta * point
+def _follow(mix, points, x, j):
+    point = points.hold[j] + mix.tau1 * x[j]
+    points.point[j] = point
+    points.total[j] = mix.decay * points.total[j] + point
+    points.hold[j] = mix.tau2 * points.snapshot[j] + mix.beta * point
 
 
 @blend.register(RowCoupling)
-def _(coupling, mix, x):
+def _(coupling, mix, points, x):
     for j in range(x.shape[0]):
-        _follow(mix, x, j)
-        coupling.xbar[j] = mix.tau1 * x[j] + mix.hold[j]
+        _follow(mix, points, x, j)
+        coupling.xbar[j] = mix.tau1 * x[j] + points.hold[j]
 
 
 @blend.register(FactorCoupling)
-def _(coupling, mix, x):
+def _(coupling, mix, points, x):
     for j in range(x.shape[0]):
-        _follow(mix, x, j)
+        _follow(mix, points, x, j)
     for k in range(coupling.v.shape[0]):
-        image = mix.held[k] + mix.tau1 * coupling.v[k]
-        mix.held[k] = mix.tau2 * mix.based[k] + mix.beta * image
-        coupling.vbar[k] = mix.tau1 * coupling.v[k] + mix.held[k]
+        image = points.held[k] + mix.tau1 * coupling.v[k]
+        points.held[k] = mix.tau2 * points.based[k] + mix.beta * image
+        coupling.vbar[k] = mix.tau1 * coupling.v[k] + points.held[k]
 
 
 @blend.register(BlockRows)
-def _(coupling, mix, x):
-    np.add(mix.hold, mix.tau1 * x, out=mix.point)
-    mix.total[:] = mix.decay * mix.total + mix.point
-    np.add(mix.tau2 * mix.snapshot, mix.beta * mix.point, out=mix.hold)
-    pack(mix.tau1 * x + mix.hold, coupling.xbar)
+def _(coupling, mix, points, x):
+    np.add(points.hold, mix.tau1 * x, out=points.point)
+    points.total[:] = mix.decay * points.total + points.point
+    np.add(mix.tau2 * points.snapshot, mix.beta * points.point, out=points.hold)
+    pack(mix.tau1 * x + points.hold, coupling.xbar)
 
 
 # Sparse rows: coordinates are made up for when they are asked for -----------------------
@@ -129,101 +124,79 @@ def _(coupling, mix, x):
 @njit(inline=True)
 def _glide(mix, coasting, k, drift, z, point, total, snapshot):
     """k steps during which z_i = a^i z - drift (1 - a^i)/lam, in closed form."""
+    # Written so that no division is left in a loop over coordinates.
     a, beta = mix.decay, mix.beta
+    over_lam, over_sum = 1.0 / coasting.lam, 1.0 / (mix.tau1 + mix.tau2)
+    over_step, over_gap = 1.0 / (coasting.tau * a), 1.0 / (a - beta)
     power, sums = powers_of(coasting, k)
-    rest = -drift / coasting.lam
-    fixed = (mix.tau1 * rest + mix.tau2 * snapshot) / (mix.tau1 + mix.tau2)
-    slow = mix.tau1 * a * (z - rest) / (a - beta)
+    rest = -drift * over_lam
+    fixed = (mix.tau1 * rest + mix.tau2 * snapshot) * over_sum
+    slow = (mix.tau1 * a * over_gap) * (z - rest)
     fast = point - fixed - slow
-    faded = math.pow(beta, np.float64(k))
+    # beta is at most 1/2.
+    faded = 0.0 if k > 80 else _power(beta, k)
     total = (
-        power * total + fixed * sums / (coasting.tau * a) + k * power * slow
-        + fast * beta * (power - faded) / (a - beta)
+        power * total + fixed * (sums * over_step) + k * power * slow
+        + fast * ((beta * over_gap) * (power - faded))
     )
     return power * z - sums * drift, fixed + slow * power + fast * faded, total
 
 
 @njit(inline=True)
-def _make_up(c, mix, reg, constants, x, j, now):
-    left = now - c.last[j]
-    if left == 0:
-        return
-    gradient = c.w[j] * (constants.tau_over_n / constants.tau)
-    z, point, total, snapshot = x[j], mix.point[j], mix.total[j], mix.snapshot[j]
-    while left > 0:
-        k, drift = reg_phase(reg, constants.coasting, z, gradient, left)
-        if k <= 1:
-            z = reg_prox(reg, z - constants.tau * gradient, constants.tau)
-            point = mix.tau2 * snapshot + mix.beta * point + mix.tau1 * z
-            total = mix.decay * total + point
-            left -= 1
-        else:
-            z, point, total = _glide(
-                mix, constants.coasting, k, drift, z, point, total, snapshot
-            )
-            left -= k
-    x[j], mix.point[j], mix.total[j] = z, point, total
-    c.last[j] = now
+def _power(base, k):
+    """base^k by squaring."""
+    result = 1.0
+    while k > 0:
+        if k % 2 == 1:
+            result *= base
+        base *= base
+        k //= 2
+    return result
 
 
-@gradient_half.register(LazyRows)
-def _(coupling, mix, rule, reg, rows, b, x, y, c, dy):
-    order, lo, hi = rows
-    now = coupling.clock[0]
-    tile = dy.shape[0]
-    data, columns = coupling.rows.data, coupling.rows.indices
-    for k in range(lo, hi, tile):
-        end = min(k + tile, hi)
-        for l in range(k, end):
-            start, stop = row_span(coupling.rows, at(order, l))
-            product = 0.0
-            for e in range(start, stop):
-                j = columns[e]
-                _make_up(coupling, mix, reg, c, x, j, now)
-                product += data[e] * (
-                    mix.tau1 * x[j] + mix.tau2 * mix.snapshot[j] + mix.beta * mix.point[j]
+@make_up.register(Blended)
+def _(mix, state, reg, constants, j, now):
+    left = np.int64(now - state[j, LAST])
+    z, point, snapshot = state[j, X], state[j, POINT], state[j, SNAPSHOT]
+    if left > 0:
+        total = state[j, TOTAL]
+        gradient = state[j, W] * constants.over_n
+        while left > 0:
+            k, drift = reg_phase(reg, constants.coasting, z, gradient, left)
+            if k <= 1:
+                z = reg_prox(reg, z - constants.tau * gradient, constants.tau)
+                point = mix.tau2 * snapshot + mix.beta * point + mix.tau1 * z
+                total = mix.decay * total + point
+                left -= 1
+            else:
+                z, point, total = _glide(
+                    mix, constants.coasting, k, drift, z, point, total, snapshot
                 )
-            dy[l - k] = product
-        dual_step(rule, order, k, end, b, y, dy)
-        rows_axpy(coupling.rows, order, k, end, dy, coupling.dw)
+                left -= k
+        state[j, X], state[j, POINT], state[j, TOTAL] = z, point, total
+        state[j, LAST] = now
+    return mix.tau1 * z + mix.tau2 * snapshot + mix.beta * point
 
 
-@moving_half.register(LazyRows)
-def _(coupling, mix, reg, rows, columns, x, c, dx):
-    now = coupling.clock[0]
-    for k in range(rows.lo, rows.hi):
-        start, stop = row_span(coupling.rows, at(rows.order, k))
-        for e in range(start, stop):
-            j = coupling.rows.indices[e]
-            if coupling.last[j] > now:
-                continue
-            product = coupling.w[j] + c.boost * coupling.dw[j]
-            coupling.dw[j] = 0.0
-            z = reg_prox(reg, x[j] - c.tau_over_n * product, c.tau)
-            point = mix.tau2 * mix.snapshot[j] + mix.beta * mix.point[j] + mix.tau1 * z
-            x[j] = z
-            mix.point[j] = point
-            mix.total[j] = mix.decay * mix.total[j] + point
-            coupling.last[j] = now + 1
-    coupling.clock[0] = now + 1
-    return 0
+@take_step.register(Blended)
+def _(mix, state, reg, j, now, constants, added):
+    product = state[j, W] + constants.boost * added
+    z = reg_prox(reg, state[j, X] - constants.tau_over_n * product, constants.tau)
+    point = mix.tau2 * state[j, SNAPSHOT] + mix.beta * state[j, POINT] + mix.tau1 * z
+    state[j, X] = z
+    state[j, POINT] = point
+    state[j, TOTAL] = mix.decay * state[j, TOTAL] + point
+    state[j, LAST] = now + 1
 
 
 @blend.register(LazyRows)
-def _(coupling, mix, x):
-    pass
+def _(coupling, mix, points, x):
+    pass                                     # done where x moves
 
 
 @njit
-def settle(coupling, mix, reg, x, c):
-    """Bring all coordinates up to date."""
-    for j in range(x.shape[0]):
-        _make_up(coupling, mix, reg, c, x, j, coupling.clock[0])
-
-
-@njit
-def iterate(coupling, mix, rule, reg, b, x, y, base, dual, c, state, ahead, counters, dy, dx,
-            n_iterations):
+def iterate(coupling, mix, points, rule, reg, b, x, y, base, dual, c, state, ahead, counters, dy,
+            dx, n_iterations):
     """Inner iterations from a snapshot, whose dual point y is; `base` is what is kept of A'y."""
     p = x.shape[0]
     columns = Block(None, 0, p)
@@ -232,11 +205,11 @@ def iterate(coupling, mix, rule, reg, b, x, y, base, dual, c, state, ahead, coun
         announce(coupling, dual.order, ahead[0], ahead[1])
         expect(coupling, None, 0, p)
         rows = Block(dual.order, lo, hi)
-        gradient_half(coupling, mix, rule, reg, rows, b, x, y, c, dy)
+        dual_half(coupling, rule, reg, rows, b, x, y, c, dy)
         turn(coupling, c.boost, None, 0, p, x)
-        counters[2] += moving_half(coupling, mix, reg, rows, columns, x, c, dx)
+        counters[2] += snapshot_half(coupling, reg, rows, columns, x, c, dx)
         forget(coupling, base, dual.order, lo, hi)
-        blend(coupling, mix, x)
+        blend(coupling, mix, points, x)
         counters[0] += iteration_cost(coupling, dual.order, lo, hi, None, 0, p)
         counters[1] += p
 
@@ -267,50 +240,55 @@ class Katyusha(SVRG):
         dual, L = self._batches(seeds, m)
         length = max(1, round(epoch * dual.inverse_probability))
         tau1, tau2, alpha = formulas.katyusha(length, L, self.problem.lam)
-        self._start(seeds, dual, self._whole(), formulas.Steps(alpha, float("inf"), 0.0))
+        decay = 1.0 / (1.0 + alpha * self.problem.lam)
+        self._mix = Blended(tau1, tau2, 1.0 - tau1 - tau2, decay)
+        self._start(
+            seeds, dual, self._whole(), formulas.Steps(alpha, float("inf"), 0.0), self._mix
+        )
         self._rule = Difference(self.problem.loss)
         self._begin_epochs(length, iterate)
-        factors = isinstance(self._coupling, FactorCoupling)
-        decay = 1.0 / (1.0 + alpha * self.problem.lam)
-        width = self._coupling.v.shape[0] if factors else 0
-        self._mix = Mixing(
-            tau1, tau2, 1.0 - tau1 - tau2, decay, *np.zeros((4, *self.problem.x_shape)),
-            *np.zeros((2, width)),
-        )
+        self._points = self._make_points()
         self._weight = -math.expm1(length * math.log(decay)) / (1.0 - decay)
         self.info.update(tau1=tau1, tau2=tau2, alpha=alpha)
 
-    def _new_epoch(self, first):
-        coupling, mix = self._coupling, self._mix
+    def _make_points(self):
+        coupling = self._coupling
+        width = coupling.v.shape[0] if isinstance(coupling, FactorCoupling) else 0
+        points = Points(*np.zeros((4, *self.problem.x_shape)), *np.zeros((2, width)))
         if isinstance(coupling, LazyRows):
-            settle(coupling, mix, self.problem.reg, self._x, self._constants)
+            state = coupling.state
+            points = points._replace(
+                snapshot=state[:, SNAPSHOT], point=state[:, POINT], total=state[:, TOTAL]
+            )
+        return points
+
+    def _new_epoch(self, first):
+        coupling, mix, points = self._coupling, self._mix, self._points
+        self._settle()
         if not first:
-            np.divide(mix.total, self._weight, out=mix.snapshot)
-            mix.total[:] = 0.0
-        np.add(mix.tau2 * mix.snapshot, mix.beta * mix.point, out=mix.hold)
-        self._take_snapshot(mix.snapshot)
+            np.divide(points.total, self._weight, out=points.snapshot)
+            points.total[:] = 0.0
+        np.add(mix.tau2 * points.snapshot, mix.beta * points.point, out=points.hold)
+        self._take_snapshot(np.ascontiguousarray(points.snapshot))
         if isinstance(coupling, RowCoupling):
-            coupling.xbar[:] = mix.tau1 * self._x + mix.hold
+            coupling.xbar[:] = mix.tau1 * self._x + points.hold
         elif isinstance(coupling, BlockRows):
-            pack(mix.tau1 * self._x + mix.hold, coupling.xbar)
+            pack(mix.tau1 * self._x + points.hold, coupling.xbar)
         elif isinstance(coupling, FactorCoupling):
-            multiply_transposed(coupling.Vt, mix.hold, mix.held)
-            multiply_transposed(coupling.Vt, mix.snapshot, mix.based)
-            coupling.vbar[:] = mix.tau1 * coupling.v + mix.held
+            multiply_transposed(coupling.Vt, points.hold, points.held)
+            multiply_transposed(coupling.Vt, points.snapshot, points.based)
+            coupling.vbar[:] = mix.tau1 * coupling.v + points.held
 
     def _inner_iterations(self, count):
         self._kernel(
-            self._coupling, self._mix, self._rule, self.problem.reg, self._b, self._x, self._y,
-            self._base, self._dual, self._constants, self._generator, self._memory[0],
-            self._counters, self._dy, self._dx, count,
+            self._coupling, self._mix, self._points, self._rule, self.problem.reg, self._b,
+            self._x, self._y, self._base, self._dual, self._constants, self._generator,
+            self._memory[0], self._counters, self._dy, self._dx, count,
         )
 
     @property
     def x(self):
-        coupling, mix = self._coupling, self._mix
+        coupling = self._coupling
         if not isinstance(coupling, LazyRows):
-            return mix.point.copy()
-        coupling = coupling._replace(last=coupling.last.copy())
-        mix = mix._replace(point=mix.point.copy(), total=mix.total.copy())
-        settle(coupling, mix, self.problem.reg, self._x.copy(), self._constants)
-        return mix.point
+            return self._points.point.copy()
+        return settled(coupling, self.problem.reg, self._constants).state[:, POINT].copy()

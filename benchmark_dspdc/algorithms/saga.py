@@ -8,6 +8,7 @@ method with support for non-strongly convex composite objectives. NIPS 2014.
 
 from .. import steps as formulas
 from ..checks import check_number, choose
+from ..operators.lazy import Plain
 from .incremental import IncrementalGradient
 
 
@@ -43,6 +44,6 @@ class SAGA(IncrementalGradient):
         else:
             tau = check_number(step, "step", 0.0, strict=True)
         self.info.update(step=step)
-        self._start(seeds, dual, self._whole(), formulas.Steps(tau, float("inf"), 0.0))
+        self._start(seeds, dual, self._whole(), formulas.Steps(tau, float("inf"), 0.0), Plain())
         self._y[:] = self._gradients(self._x)
         self._load()

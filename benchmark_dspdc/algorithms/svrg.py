@@ -21,7 +21,7 @@ from ..operators.couplings import (
     iteration_cost,
     turn,
 )
-from ..operators.lazy import LazyRows, lazy_primal_half, settle
+from ..operators.lazy import TOTAL, LazyRows, Plain, Summed, lazy_primal_half, settle
 from ..rules import Difference
 from ..sampling import draw
 from ..threads import single_threaded
@@ -44,7 +44,7 @@ for _kind in (RowCoupling, FactorCoupling, BlockRows):
 
 @snapshot_half.register(LazyRows)
 def _(coupling, reg, rows, columns, x, c, dx):
-    lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, x, c, False)
+    lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, c, False, dx)
     return 0
 
 
@@ -126,11 +126,12 @@ class SVRG(IncrementalGradient):
         self._start(
             seeds, dual, self._whole(),
             formulas.Steps(step / max(L, 1e-300), float("inf"), 0.0),
+            Summed() if snapshot == "average" else Plain(),
         )
         self._rule = Difference(self.problem.loss)
         self._total = np.zeros(self.problem.x_shape if snapshot == "average" else 0)
         if isinstance(self._coupling, LazyRows):
-            self._coupling = self._coupling._replace(total=self._total)
+            self._total = self._coupling.state[:, TOTAL] if snapshot == "average" else self._total
         self._begin_epochs(max(1, round(epoch * dual.inverse_probability)), iterate)
         self.info.update(step=step, snapshot=snapshot)
 
@@ -143,11 +144,17 @@ class SVRG(IncrementalGradient):
 
     def _kept_product(self):
         """The product with y that the coupling keeps."""
-        return self._coupling.u if isinstance(self._coupling, FactorCoupling) else self._coupling.w
+        if isinstance(self._coupling, FactorCoupling):
+            return self._coupling.u
+        # Lazily it is not changed, so there is nothing to restore.
+        return np.zeros(0) if isinstance(self._coupling, LazyRows) else self._coupling.w
+
+    def _settle(self):
+        if isinstance(self._coupling, LazyRows):
+            settle(self._coupling, self.problem.reg, self._constants)
 
     def _new_epoch(self, first):
-        if isinstance(self._coupling, LazyRows):
-            settle(self._coupling, self.problem.reg, self._x, self._constants)
+        self._settle()
         if len(self._total) and not first:
             self._x[:] = self._total / self._length
             self._total[:] = 0.0
@@ -162,6 +169,8 @@ class SVRG(IncrementalGradient):
 
     def _run(self, n_iterations):
         self._inner_iterations(0)
+        if self.iterations == 0:
+            self._settle()
         done = 0
         while done < n_iterations:
             if self._inner == self._length:

@@ -8,7 +8,7 @@ methods' loops run on it as they are. Dual blocks are handled whole.
 import numpy as np
 
 from ..regularizers import conjugate_blocks
-from ..sampling import Partition
+from ..sampling import Partition, Weighted
 from ..symmetric import pack, pack_step, unpack, unpack_sum
 from . import couplings, dual
 
@@ -44,7 +44,7 @@ class BlockRows:
 
     def __init__(self, operator, sampler):
         self.operator = operator
-        self.plans = _Plans(operator, isinstance(sampler, Partition))
+        self.plans = _Plans(operator, isinstance(sampler, Partition | Weighted))
         self.xbar, self.w, self.dw = (operator.packed_zeros() for _ in range(3))
         self.touched, self.wanted = np.zeros((2, operator.shape[1]), dtype=bool)
 

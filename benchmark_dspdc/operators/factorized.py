@@ -22,7 +22,7 @@ from .gram import (
     top_eigenvalue,
 )
 from .pairs import FactorDualPair, FactorPrimalPair
-from .rows import DenseRows, multiply, multiply_transposed
+from .rows import DenseRows, aligned, multiply, multiply_transposed
 
 
 class FactorizedOperator(Operator):
@@ -209,14 +209,6 @@ def materialized(U, V):
         raise ValueError(reason)
     operator = FactorizedOperator(U, V)      # checks both
     return operator.U @ operator.Vt.T
-
-
-def aligned(shape):
-    """A zero array whose data start at a cache line, so that no vector load straddles two."""
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 8)
-    skip = (-raw.ctypes.data // 8) % 8
-    return raw[skip:skip + size].reshape(shape)
 
 
 def _whole_lines(width):

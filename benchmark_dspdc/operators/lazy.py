@@ -11,145 +11,250 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import at, njit
+from ..jit import at, generic, njit
 from ..regularizers import coast, coast_and_add, reg_prox
 from ..rules import dual_step
+from ..simd import prefetch
 from . import couplings
-from .rows import SparseRows, row_span, rows_axpy, rows_prefetch, rows_size
+from .rows import SparseRows, aligned, row_span, rows_prefetch, rows_size
+
+
+class Plain(NamedTuple):
+    """Nothing but x is asked for."""
+
+    width: int = 4
+
+
+class Extrapolated(NamedTuple):
+    """Rows are multiplied with x + theta (x - x one iteration before)."""
+
+    width: int = 8
+
+
+class Summed(NamedTuple):
+    """The sum of all iterates is kept."""
+
+    width: int = 8
+
+
+#: What the doubles of a coordinate are. Together they are a cache line, or half of one.
+X, W, LAST, DW, BEFORE, TOTAL, POINT, SNAPSHOT = range(8)
 
 
 class LazyRows(NamedTuple):
-    """As `RowCoupling`, with x up to date only where ``last`` is the clock.
+    """As `RowCoupling`, with a coordinate up to date only where ``LAST`` is the clock.
 
     Attributes
     ----------
+    kind : NamedTuple
+        What has to be made up for.
     rows : SparseRows
-    before : ndarray of shape (p,)
-        x one iteration before ``last``, for the extrapolation.
-    w, dw : ndarray of shape (p,)
-        A'y, and what the current iteration adds to it.
-    last : ndarray of shape (p,)
-        The iteration that x_j is of.
-    clock : ndarray of shape (1,)
-        Iterations done.
-    total : ndarray of shape (p,) or (0,)
-        The sum of all iterates, as far as x_j is; only if it has entries.
+    state : ndarray of shape (p, kind.width)
+        x, A'y, the iteration that these are of, and what the current iteration
+        adds to A'y; further x one iteration before, and sums.
+    clock : ndarray of shape (2,)
+        Iterations done, and the row of the next one, if it is a single one, or -1.
     """
 
+    kind: object
     rows: SparseRows
-    before: np.ndarray
-    w: np.ndarray
-    dw: np.ndarray
-    last: np.ndarray
+    state: np.ndarray
     clock: np.ndarray
-    total: np.ndarray
+
+    @property
+    def x(self):
+        return self.state[:, X]
+
+    def copied(self):
+        """The same with its own memory, but for the matrix."""
+        return self._replace(state=self.state.copy(), clock=self.clock.copy())
 
     def load(self, operator, x, y):
         """Keep what belongs to x, which must be up to date, and y."""
-        self.before[:] = x
-        self.w[:] = operator.rmatvec(y)
-        self.last[:] = 0
-        self.clock[:] = 0
+        if isinstance(self.kind, Extrapolated):
+            self.state[:, BEFORE] = x
+        self.state[:, W] = operator.rmatvec(y)
+        self.state[:, LAST] = 0.0
+        self.clock[0] = 0
 
 
-def lazy_rows(rows, p):
-    """At x = 0 and y = 0, without a sum."""
-    return LazyRows(
-        rows, np.zeros(p), np.zeros(p), np.zeros(p), np.zeros(p, dtype=np.int64),
-        np.zeros(1, dtype=np.int64), np.zeros(0),
-    )
+def lazy_rows(rows, p, kind):
+    """At x = 0 and y = 0."""
+    return LazyRows(kind, rows, aligned((p, kind.width)), np.array([0, -1]))
 
 
 @njit(inline=True)
-def _make_up(c, reg, constants, x, j, now):
-    """Bring x_j up to date."""
-    behind = now - c.last[j]
-    if behind == 0:
-        return
-    gradient = c.w[j] * (constants.tau_over_n / constants.tau)
-    if c.total.shape[0] > 0:
-        x[j], added = coast_and_add(reg, constants.coasting, x[j], gradient, behind)
-        c.total[j] += added
-    elif constants.momentum == 1.0:
-        x[j] = coast(reg, constants.coasting, x[j], gradient, behind)
-    else:
-        before = coast(reg, constants.coasting, x[j], gradient, behind - 1)
-        c.before[j] = before
-        x[j] = reg_prox(reg, before - constants.tau * gradient, constants.tau)
-    c.last[j] = now
+def _fetch_states(c, i):
+    """Ask for the states of a row's coordinates, all at once; they lie anywhere in memory."""
+    columns = c.rows.indices
+    width = c.state.shape[1]
+    start, stop = row_span(c.rows, i)
+    for e in range(start, stop):
+        prefetch(c.state, np.int64(columns[e]) * width)
 
 
-@njit
-def lazy_dual_half(c, rule, reg, order, lo, hi, b, x, y, constants, dy):
-    """Products with the rows at the extrapolated point, the rule, and A'dy."""
+@generic
+def make_up(kind, state, reg, constants, j, now):
+    """Bring the coordinate j up to date, and return what rows are multiplied with."""
+
+
+@generic
+def take_step(kind, state, reg, j, now, constants, added):
+    """The proximal step of the coordinate j, which must be up to date."""
+
+
+@make_up.register(Plain)
+def _(kind, state, reg, constants, j, now):
+    x = state[j, X]
+    behind = np.int64(now - state[j, LAST])
+    if behind > 0:
+        gradient = state[j, W] * constants.over_n
+        x = coast(reg, constants.coasting, x, gradient, behind)
+        state[j, X] = x
+        state[j, LAST] = now
+    return x
+
+
+@make_up.register(Extrapolated)
+def _(kind, state, reg, constants, j, now):
+    x = state[j, X]
+    behind = np.int64(now - state[j, LAST])
+    if behind > 0:
+        gradient = state[j, W] * constants.over_n
+        before = coast(reg, constants.coasting, x, gradient, behind - 1)
+        x = reg_prox(reg, before - constants.tau * gradient, constants.tau)
+        state[j, BEFORE] = before
+        state[j, X] = x
+        state[j, LAST] = now
+    return x + (constants.momentum - 1.0) * (x - state[j, BEFORE])
+
+
+@make_up.register(Summed)
+def _(kind, state, reg, constants, j, now):
+    x = state[j, X]
+    behind = np.int64(now - state[j, LAST])
+    if behind > 0:
+        gradient = state[j, W] * constants.over_n
+        x, added = coast_and_add(reg, constants.coasting, x, gradient, behind)
+        state[j, TOTAL] += added
+        state[j, X] = x
+        state[j, LAST] = now
+    return x
+
+
+@njit(inline=True)
+def _stepped(state, reg, j, constants, added):
+    """x_j after a proximal step with A'y as if it had changed by r times `added`."""
+    product = state[j, W] + constants.boost * added
+    return reg_prox(reg, state[j, X] - constants.tau_over_n * product, constants.tau)
+
+
+@take_step.register(Plain)
+def _(kind, state, reg, j, now, constants, added):
+    state[j, X] = _stepped(state, reg, j, constants, added)
+    state[j, LAST] = now + 1
+
+
+@take_step.register(Extrapolated)
+def _(kind, state, reg, j, now, constants, added):
+    new = _stepped(state, reg, j, constants, added)
+    state[j, BEFORE] = state[j, X]
+    state[j, X] = new
+    state[j, LAST] = now + 1
+
+
+@take_step.register(Summed)
+def _(kind, state, reg, j, now, constants, added):
+    new = _stepped(state, reg, j, constants, added)
+    state[j, X] = new
+    state[j, TOTAL] += new
+    state[j, LAST] = now + 1
+
+
+@njit(inline=True)
+def lazy_dual_half(c, rule, reg, order, lo, hi, b, y, constants, dy):
+    """Products with the rows, and the rule.
+
+    Of a single row the change stays in ``dy[0]``; of several A'dy is added up.
+    """
     now = c.clock[0]
     tile = dy.shape[0]
-    data, columns = c.rows.data, c.rows.indices
-    theta = constants.momentum - 1.0
+    data, columns, state = c.rows.data, c.rows.indices, c.state
     for k in range(lo, hi, tile):
         end = min(k + tile, hi)
         for l in range(k, end):
+            if hi - lo > 1:
+                _fetch_states(c, at(order, l))
             start, stop = row_span(c.rows, at(order, l))
             product = 0.0
             for e in range(start, stop):
-                j = columns[e]
-                _make_up(c, reg, constants, x, j, now)
-                value = x[j]
-                if theta != 0.0:
-                    value += theta * (value - c.before[j])
-                product += data[e] * value
+                product += data[e] * make_up(c.kind, state, reg, constants, columns[e], now)
             dy[l - k] = product
         dual_step(rule, order, k, end, b, y, dy)
-        rows_axpy(c.rows, order, k, end, dy, c.dw)
+        if hi - lo > 1:
+            _add_up(c, order, k, end, dy)
 
 
-@njit
-def lazy_primal_half(c, reg, order, lo, hi, x, constants, absorb):
+@njit(inline=True)
+def _add_up(c, order, lo, hi, dy):
+    data, columns, state = c.rows.data, c.rows.indices, c.state
+    for k in range(lo, hi):
+        start, stop = row_span(c.rows, at(order, k))
+        for e in range(start, stop):
+            state[columns[e], DW] += dy[k - lo] * data[e]
+
+
+@njit(inline=True)
+def lazy_primal_half(c, reg, order, lo, hi, constants, absorb, dy):
     """The proximal step of the coordinates in the rows ``order[lo:hi]``; ends the iteration.
 
     With `absorb` what the iteration added stays in A'y.
     """
     now = c.clock[0]
-    columns = c.rows.indices
-    for k in range(lo, hi):
-        start, stop = row_span(c.rows, at(order, k))
+    data, columns, state = c.rows.data, c.rows.indices, c.state
+    if hi - lo > 1:
+        for k in range(lo, hi):
+            start, stop = row_span(c.rows, at(order, k))
+            for e in range(start, stop):
+                j = columns[e]
+                if state[j, LAST] <= now:
+                    added = state[j, DW]
+                    state[j, DW] = 0.0
+                    take_step(c.kind, state, reg, j, now, constants, added)
+                    if absorb:
+                        state[j, W] += added
+    elif dy[0] != 0.0:
+        # Else it is a step like any other, to be made up for. By now the next row is at hand.
+        if c.clock[1] >= 0:
+            _fetch_states(c, c.clock[1])
+        start, stop = row_span(c.rows, at(order, lo))
         for e in range(start, stop):
             j = columns[e]
-            if c.last[j] > now:
-                continue
-            added = c.dw[j]
-            product = c.w[j] + constants.boost * added
+            added = dy[0] * data[e]
+            take_step(c.kind, state, reg, j, now, constants, added)
             if absorb:
-                c.w[j] += added
-            c.dw[j] = 0.0
-            old = x[j]
-            new = reg_prox(reg, old - constants.tau_over_n * product, constants.tau)
-            c.before[j] = old
-            x[j] = new
-            c.last[j] = now + 1
-            if c.total.shape[0] > 0:
-                c.total[j] += new
+                state[j, W] += added
     c.clock[0] = now + 1
 
 
 @njit
-def settle(c, reg, x, constants):
-    """Bring all of x up to date."""
-    for j in range(x.shape[0]):
-        _make_up(c, reg, constants, x, j, c.clock[0])
+def settle(c, reg, constants):
+    """Bring all coordinates up to date."""
+    for j in range(c.state.shape[0]):
+        make_up(c.kind, c.state, reg, constants, np.uint64(j), c.clock[0])
 
 
-def settled(c, reg, x, constants):
-    """All of x as of now; what is kept is left as it is."""
-    x = x.copy()
-    copies = c._replace(before=c.before.copy(), last=c.last.copy(), total=c.total.copy())
-    settle(copies, reg, x, constants)
-    return x
+def settled(c, reg, constants):
+    """A copy in which all coordinates are up to date."""
+    c = c.copied()
+    settle(c, reg, constants)
+    return c
 
 
 @couplings.announce.register(LazyRows)
 def _(c, order, lo, hi):
     rows_prefetch(c.rows, order, lo, hi)
+    c.clock[1] = at(order, lo) if hi - lo == 1 else -1
 
 
 @couplings.expect.register(LazyRows)

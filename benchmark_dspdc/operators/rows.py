@@ -427,3 +427,13 @@ def multiply_transposed(rows, y, out):
     """out = M' y."""
     out[:] = 0.0
     rows_axpy(rows, None, 0, y.shape[0], y, out)
+
+
+# Memory ----------------------------------------------------------------------
+
+def aligned(shape):
+    """A zero array whose data start at a cache line, so that no vector load straddles two."""
+    size = int(np.prod(shape))
+    raw = np.zeros(size + 8)
+    skip = (-raw.ctypes.data // 8) % 8
+    return raw[skip:skip + size].reshape(shape)

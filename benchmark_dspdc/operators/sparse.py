@@ -9,7 +9,7 @@ from ..checks import as_csr
 from ..jit import njit
 from ..sampling import Partition
 from .base import StoredOperator
-from .lazy import lazy_rows
+from .lazy import Extrapolated, lazy_rows
 from .rows import SparseRows
 
 
@@ -95,7 +95,8 @@ class SparseOperator(StoredOperator):
         p = self.shape[1]
         per_block = self.csr.nnz / dual.inverse_probability
         if primal.inverse_probability == 1.0 and per_block < self.LAZY * p:
-            return lazy_rows(self.rows, p), dual, Partition(np.array([0, p]), None)
+            coupling = lazy_rows(self.rows, p, Extrapolated())
+            return coupling, dual, Partition(np.array([0, p]), None)
         return super().coupling(keep, dual, primal)
 
     def miniature(self):

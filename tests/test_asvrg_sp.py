@@ -1,0 +1,414 @@
+"""ASVRG-SP: its transcription, its estimator and constants, its optimum, its rate."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import test_matrix_problems as matrices
+from conftest import LOSSES, OPERATORS, make_factors, make_labels, make_problem
+from transcriptions_asvrg import asvrg_sp, lipschitz2, matrix_asvrg_sp
+
+from benchmark_dspdc import erm, solve
+from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.algorithms.asvrg_sp import (
+    best_epochs,
+    best_plan,
+    epoch,
+    expected_rate,
+    plan,
+    proved_rate,
+)
+from benchmark_dspdc.operators import as_operator
+from benchmark_dspdc.operators.entries import (
+    _pick_many,
+    boosted,
+    draw_entry,
+    entries_of,
+    probabilities,
+    uneven,
+)
+from benchmark_dspdc.sampling import generator
+from benchmark_dspdc.symmetric import pack, unpack
+
+SAMPLINGS = ("uniform", "nonuniform")
+#: tau and how it is used: plain, with what is proved, with single epochs.
+OUTER = {"plain": (0.0, "single"), "theorem": (1.5, "theorem"), "single": (4.0, "single")}
+
+
+def method(problem, seed=0, **options):
+    return METHODS["asvrg_sp"](problem, seed=seed, **options)
+
+
+def drawn_entries(algorithm, n_iterations, seed):
+    """The entries that a fresh run with this seed will use, a list of pairs an iteration."""
+    state = generator(np.random.SeedSequence(seed).generate_state(1)[0])
+    batch = algorithm.info["batch"]
+    if isinstance(algorithm._entries, tuple):
+        draws = [draw_entry(algorithm._entries, state)[:2] for _ in range(n_iterations * batch)]
+    else:
+        positions = np.empty(n_iterations * batch, dtype=np.int64)
+        _pick_many(algorithm._entries.table, state, positions)
+        entries = algorithm._entries
+        draws = list(zip(entries.rows[positions], entries.columns[positions], strict=True))
+    return [draws[k:k + batch] for k in range(0, len(draws), batch)]
+
+
+def with_zeros(n=30, p=12, seed=0):
+    """A matrix with zeros, a zero row and a zero column."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.4) * rng.exponential(size=(n, 1))
+    A[3], A[:, 5] = 0.0, 0.0
+    return A
+
+
+def law(A, operator, sampling):
+    """The probabilities of the entries as they are documented."""
+    if sampling == "uniform":
+        chosen = np.ones_like(A) if operator == "factorized" else (A != 0).astype(float)
+        return chosen / chosen.sum()
+    if operator != "factorized":
+        return A ** 2 / np.sum(A ** 2)
+    U, V = make_factors()
+    found = []
+    for r, c in (
+        (np.sum(U ** 2, axis=1), np.sum(V ** 2, axis=0)),
+        (np.sum(A ** 2, axis=1), np.sum(A ** 2, axis=0)),
+    ):
+        pi = np.outer(r, c) / r.sum() / c.sum()
+        second = A ** 2 / pi
+        found.append((max(second.sum(axis=0).max(), second.sum(axis=1).max()), pi))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+# The transcription -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_iterates_are_those_of_the_transcription(operator, loss, sampling, outer):
+    problem = make_problem(operator, loss)
+    A = make_problem("dense", loss).operator.A
+    tau, inner = OUTER[outer]
+    options = dict(sampling=sampling, acceleration=tau, inner=inner, batch=25)
+    algorithm = method(problem, seed=7, **options)
+    # Short epochs, so that snapshots and centres are taken often.
+    algorithm._length = algorithm._inner = 13
+    n_iterations = 200
+    batches = drawn_entries(algorithm, n_iterations, 7)
+    algorithm.advance(60)
+    algorithm.advance(n_iterations - 60)
+    x, y = asvrg_sp(
+        A, problem.b, loss, problem.reg.lambda1, problem.reg.lambda2, problem.gamma,
+        law(A, operator, sampling), batches, tau, 13, algorithm.info["epochs"],
+    )
+    np.testing.assert_allclose(algorithm.x, x, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(algorithm.y, y, rtol=1e-9, atol=1e-10)
+    assert np.abs(x).max() > 1e-3
+
+
+@pytest.mark.parametrize("moduli", ["each", "least"])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("name", [*matrices.SMALL])
+def test_matrix_iterates_are_those_of_the_transcription(name, sampling, moduli):
+    loss = "square" if name == "trace" else "smoothed_hinge"
+    written = matrices.SMALL[name](loss)
+    algorithm = method(
+        written.problem, seed=3, sampling=sampling, acceleration=2.0, batch=9, moduli=moduli
+    )
+    algorithm._length = algorithm._inner = 7
+    steps = written.lam if moduli == "each" else np.full(len(written.lam), written.lam.min())
+    norms2 = np.sum(written.D ** 2, axis=(2, 3)) / steps
+    pi = norms2 if sampling == "nonuniform" else (norms2 > 0).astype(float)
+    batches = drawn_entries(algorithm, 30, 3)
+    algorithm.advance(30)
+    X, y = matrix_asvrg_sp(
+        written.D, written.b, loss, written.lam, steps, written.centre, written.linear,
+        written.problem.gamma, pi / pi.sum(), batches, 2.0, 7, 1, algorithm.info["L2"],
+    )
+    np.testing.assert_allclose(algorithm.x, X, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(algorithm.y, y, rtol=1e-7, atol=1e-8)
+
+
+# The estimator -----------------------------------------------------------------------------
+
+def expectation(entries):
+    """E[a_ij/pi_ij e_i e_j'] by enumeration of what the tables can draw, and the probabilities."""
+    if hasattr(entries, "U"):
+        a = entries.U @ entries.Vt.T
+        pi = np.outer(probabilities(entries.rows), probabilities(entries.columns))
+        return pi * a * np.outer(entries.row_boosts, entries.column_boosts), pi
+    pi = probabilities(entries.table)
+    if hasattr(entries, "a"):
+        flat = entries.a.ravel()
+        mean = [
+            q * boosted(entries.table, v) if q > 0 else 0.0 for q, v in zip(pi, flat, strict=True)
+        ]
+        return np.reshape(mean, entries.a.shape), pi.reshape(entries.a.shape)
+    shape = entries.rows.max() + 1, entries.columns.max() + 1
+    mean, law = np.zeros(shape), np.zeros(shape)
+    for q, v, i, j in zip(pi, entries.data, entries.rows, entries.columns, strict=True):
+        mean[i, j] += q * boosted(entries.table, v)
+        law[i, j] += q
+    return mean, law
+
+
+STORED = {
+    "dense": lambda: make_factors()[0] @ make_factors()[1],
+    "dense with zeros": with_zeros,
+    "mostly full": lambda: np.where(np.eye(9, 6) > 0, 0.0, 1.0 + np.arange(54.0).reshape(9, 6)),
+    "csr": lambda: scipy.sparse.csr_array(with_zeros()),
+    "factorized": make_factors,
+    "unbalanced factors": lambda: (
+        make_factors()[0] * 10.0 ** np.arange(5), make_factors()[1] / 10.0 ** np.arange(5)[:, None]
+    ),
+    "zero rows": lambda: (
+        make_factors()[0] * (np.arange(30) % 3 > 0)[:, None], make_factors()[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("name", STORED)
+def test_the_estimator_is_unbiased_and_its_constant_exact(name, sampling):
+    given = STORED[name]()
+    operator = as_operator(given)
+    A = np.stack([operator.matvec(e) for e in np.eye(operator.shape[1])], axis=1)
+    found = entries_of(operator, sampling == "nonuniform")
+    mean, pi = expectation(found.entries)
+    mean, pi = (np.pad(M, [(0, k - l) for k, l in zip(A.shape, M.shape, strict=True)])
+                for M in (mean, pi))
+    assert pi.sum() == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(mean, A, rtol=1e-10, atol=1e-12 * np.abs(A).max())
+    if sampling == "nonuniform" and not isinstance(given, tuple):
+        np.testing.assert_allclose(pi, A ** 2 / np.sum(A ** 2), rtol=1e-10, atol=1e-15)
+    second = np.divide(A ** 2, pi, out=np.zeros_like(A), where=pi > 0)
+    exact = max(second.sum(axis=0).max(), second.sum(axis=1).max())
+    assert found.constant == pytest.approx(exact, rel=1e-9)
+    # What the kernel draws is a_ij/pi_ij, and as often as the tables say.
+    state, times = generator(0), np.zeros(A.shape)
+    for _ in range(3000):
+        i, j, weight = draw_entry(found.entries, state)
+        assert weight * pi[i, j] == pytest.approx(A[i, j], rel=1e-9)
+        times[i, j] += 1
+    assert np.abs(times / 3000 - pi).max() < 0.03
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("name", matrices.PROBLEMS)
+def test_blocks_are_unbiased_and_their_constant_a_bound(name, sampling):
+    written = matrices.PROBLEMS[name]()
+    operator, D = written.problem.operator, written.D
+    found = entries_of(operator, sampling == "nonuniform")
+    entries = found.entries
+    pi = probabilities(entries.table)
+    np.testing.assert_allclose(pi * entries.boosts, 1.0, rtol=1e-12)
+    rng = np.random.default_rng(0)
+    X = matrices.random_psd(rng, *D.shape[1:3])
+    dy = rng.standard_normal(len(D))
+    of_x, of_y = operator.packed_zeros(), np.zeros(len(D))
+    second = np.zeros(2)
+    weights = operator.weights
+    for k in range(len(pi)):
+        i, j = entries.rows[k], entries.columns[k]
+        one_x, one_y = operator.packed_zeros(), np.zeros(len(D))
+        entries.add(np.array([k]), entries.boosts[k:k + 1], pack(X), dy, one_x, one_y)
+        expected = entries.boosts[k] * np.sum(D[i, j] * X[j])
+        assert one_y[i] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        np.testing.assert_allclose(
+            unpack(one_x, D.shape[2])[j], entries.boosts[k] * dy[i] * D[i, j], rtol=1e-10,
+            atol=1e-12,
+        )
+        assert np.count_nonzero(one_y) <= 1
+        of_x += pi[k] * one_x
+        of_y += pi[k] * one_y
+        second += pi[k] * np.array([weights @ np.sum(one_x ** 2, axis=1), one_y @ one_y])
+    np.testing.assert_allclose(of_y, operator.matvec(X), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(of_x, operator.rmatvec_packed(dy), rtol=1e-9, atol=1e-10)
+    assert second[0] <= found.constant * (dy @ dy) * (1 + 1e-10)
+    scaled = np.sum(X ** 2, axis=(1, 2)) @ (1 / weights)
+    assert second[1] <= found.constant * scaled * (1 + 1e-10)
+    many = np.array([3, 0, 7]), np.array([1.0, 2.0, -0.5])
+    order = np.argsort(many[0])
+    of_x, of_y = operator.packed_zeros(), np.zeros(len(D))
+    entries.add(many[0][order], many[1][order], pack(X), dy, of_x, of_y)
+    expected = np.zeros(len(D))
+    for k, w in zip(*many, strict=True):
+        expected[entries.rows[k]] += w * np.sum(
+            D[entries.rows[k], entries.columns[k]] * X[entries.columns[k]]
+        )
+    np.testing.assert_allclose(of_y, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_constants_are_those_of_the_transcription():
+    for operator in OPERATORS:
+        problem = make_problem(operator)
+        A = make_problem("dense").operator.A
+        for sampling in SAMPLINGS:
+            info = method(problem, sampling=sampling, batch=7).info
+            L2, Lbar2 = lipschitz2(A, problem.lam, problem.gamma, law(A, operator, sampling))
+            assert info["L2"] == pytest.approx(L2, rel=1e-8)
+            assert info["Lbar2"] == pytest.approx(Lbar2 / 7, rel=1e-10)
+            assert info["sigma"] == pytest.approx(
+                (1 + info["tau"]) ** 2 / (L2 + 3 * Lbar2 / 7), rel=1e-8
+            )
+
+
+def test_tables_with_extreme_weights():
+    rng = np.random.default_rng(0)
+    for weights in (
+        np.array([1.0]), np.array([0.0, 1.0, 0.0]), 10.0 ** rng.uniform(-300, 10, 1000),
+        np.r_[np.zeros(500), rng.random(500)], rng.random(1000) ** 20,
+    ):
+        found = probabilities(uneven(weights))
+        np.testing.assert_allclose(found, weights / weights.sum(), rtol=1e-9, atol=1e-15)
+        assert np.all(found[weights == 0.0] == 0.0)
+
+
+# The optimum and the gap -------------------------------------------------------------------
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_gap_closes(operator, loss, sampling):
+    problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.1)
+    for options in ({}, dict(acceleration=0.0), dict(inner="theorem"), dict(batch=3)):
+        result = solve(
+            problem, "asvrg_sp", tol=1e-8, max_seconds=None, max_passes=20000, sampling=sampling,
+            **options,
+        )
+        assert result.status == "converged", options
+    own = result.history["own_gap"].iloc[-1]
+    assert own <= 1e-4
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("name", matrices.PROBLEMS)
+def test_the_gap_closes_on_matrices(name, sampling):
+    problem = matrices.PROBLEMS[name]().problem
+    reference = solve(problem, "sdca", m=5, tol=1e-9)
+    result = solve(problem, "asvrg_sp", tol=1e-8, sampling=sampling)
+    assert result.status == "converged"
+    assert result.primal == pytest.approx(reference.primal, rel=1e-7)
+    assert result.history["eigendecompositions"].iloc[-1] > 0
+
+
+def test_the_gap_closes_with_zeros_in_the_data():
+    A = with_zeros()
+    for given in (A, scipy.sparse.csr_array(A), (A, np.eye(12)), np.zeros((4, 3))):
+        shape = as_operator(given).shape
+        b = make_labels(A, "logistic")[:shape[0]]
+        for sampling in SAMPLINGS:
+            problem = erm(given, b, "logistic", 1e-3, 0.1)
+            assert solve(problem, "asvrg_sp", tol=1e-8, sampling=sampling).status == "converged"
+
+
+def place(algorithm, x, y):
+    """Begin at this point."""
+    algorithm._point.x[:] = x
+    algorithm._point.y[:] = y
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_optimum_is_left_alone(operator, loss, outer):
+    problem = make_problem(operator, loss)
+    best = solve(problem, "sdca", tol=1e-16, max_passes=20000, max_seconds=None)
+    tau, inner = OUTER[outer]
+    algorithm = method(problem, acceleration=tau, inner=inner)
+    place(algorithm, best.x, best.y)
+    algorithm.advance(3 * algorithm.info["epoch"] * algorithm.info["epochs"] + 5)
+    np.testing.assert_allclose(algorithm.x, best.x, atol=1e-6)
+    np.testing.assert_allclose(algorithm.y, best.y, atol=1e-6)
+
+
+# The rate ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_contraction_is_no_worse_than_published(loss, sampling, outer):
+    problem = make_problem("dense", loss, n=40, p=20)
+    best = solve(problem, "sdca", tol=1e-15, max_passes=20000, max_seconds=None)
+    tau, inner = OUTER[outer]
+    n_outer, n_seeds = 3, 40
+    rng = np.random.default_rng(0)
+    x0 = best.x + rng.standard_normal(20)
+    y0 = -problem.b * rng.random(40)
+
+    def distance2(x, y):
+        return problem.lam * np.sum((x - best.x) ** 2) + problem.gamma / 40 * np.sum(
+            (y - best.y) ** 2
+        )
+    ratios = []
+    for seed in range(n_seeds):
+        algorithm = method(
+            problem, seed=seed, sampling=sampling, acceleration=tau, inner=inner, batch=10
+        )
+        place(algorithm, x0, y0)
+        algorithm.advance(n_outer * algorithm.info["epoch"] * algorithm.info["epochs"])
+        ratios.append(distance2(algorithm.x, algorithm.y) / distance2(x0, y0))
+    published = 0.75 if tau == 0.0 else 1.0 - 1.0 / (1.0 + tau)
+    assert np.mean(ratios) <= published ** n_outer
+    assert np.mean(ratios) <= algorithm.info["rate"] ** n_outer
+
+
+def test_epochs_and_outer_steps_follow_the_formulas():
+    for L2, Lbar2 in ((0.0, 0.0), (3.0, 50.0), (1e4, 1e7)):
+        sigma, length = epoch(L2, Lbar2)
+        assert (1 + sigma) ** -length <= 0.25 * (1 + 1e-9)
+        assert length <= np.log(4) * (1 + 1 / sigma) + 1
+    for tau in (0.1, 1.0, 5.0, 100.0, 1e6):
+        v = best_epochs(tau)
+        assert proved_rate(tau, v) < 1.0
+        assert v <= 2 + 2 * np.log(1 + tau) / np.log(4 / 3) + 20
+        # By brute force over the angle.
+        angle = np.linspace(0, np.pi / 2, 20001)
+        a, b = np.sin(angle) ** 2, np.cos(angle) ** 2 * tau / (tau + 2)
+        brute = (np.sqrt(b) + np.sqrt(a / (4 + tau))) ** 2 + 0.25 * a
+        assert expected_rate(tau) == pytest.approx(brute.max(), rel=1e-6)
+        assert expected_rate(tau) < 1.0
+    assert plan(3.0, 50.0, 0.0, True)[1:4] == plan(3.0, 50.0, 0.0, False)[1:4]
+    # The harder the problem, the more acceleration; none where a pass costs a lot.
+    taus = [best_plan(s, 10 * s, False, 1.0, 50.0).tau for s in (1e-3, 1e2, 1e5)]
+    assert taus[0] == 0.0 < taus[1] < taus[2]
+
+
+# What it reports ---------------------------------------------------------------------------
+
+def test_work_is_counted():
+    n, p, d = 30, 12, 5
+    for operator, each, whole in (
+        ("dense", 2, 2 * n * p), ("csr", 2, 2 * n * p), ("factorized", d + 2, 2 * d * (n + p))
+    ):
+        algorithm = method(make_problem(operator), batch=11, acceleration=0.0)
+        length = algorithm.info["epoch"]
+        algorithm.advance(length + 1)
+        work = 2 * whole + (length + 1) * 11 * each
+        assert algorithm.passes == pytest.approx(work / whole)
+        assert algorithm.coordinate_updates == (length + 1) * (n + p)
+        assert algorithm.eigendecompositions == 0
+
+
+def test_options_are_checked():
+    problem = make_problem()
+    for options in (
+        dict(sampling="rows"), dict(batch=0), dict(batch="all"), dict(acceleration=-1.0),
+        dict(acceleration="none"), dict(inner="none"),
+    ):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            solve(problem, "asvrg_sp", **options)
+    assert method(problem).info["batch"] == 42
+    assert method(problem, batch=10 ** 6).info["batch"] == 360
+
+
+def test_equal_seeds_give_equal_runs_however_they_are_cut():
+    for problem in (make_problem("csr"), matrices.metric_problem().problem):
+        one, other, third = (method(problem, seed=seed) for seed in (4, 4, 5))
+        one.advance(50)
+        for count in (1, 20, 29):
+            other.advance(count)
+        third.advance(50)
+        np.testing.assert_array_equal(one.x, other.x)
+        np.testing.assert_array_equal(one.y, other.y)
+        assert np.any(one.x != third.x)
