@@ -2,6 +2,7 @@ import gc
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import OPERATORS, make_problem
 from numba.core.registry import CPUDispatcher
 
@@ -169,7 +170,8 @@ def compiled_signatures():
     return {
         # Not isinstance: that would follow dead weak references of others.
         id(f): len(f.signatures) for f in gc.get_objects()
-        if type(f) is CPUDispatcher and f.py_func.__module__.startswith("benchmark_dspdc")
+        if type(f) is CPUDispatcher
+        and (f.py_func.__module__ or "").startswith("benchmark_dspdc")
     }
 
 
@@ -196,6 +198,21 @@ def test_nothing_is_compiled_after_the_warm_up_of_sdca():
             before = compiled_signatures()
             METHODS["sdca"](problem, seed=5, **options).advance(10)
             assert compiled_signatures() == before
+
+
+@pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_no_method_compiles_after_its_warm_up(method, operator):
+    if operator == "lazy":
+        A = scipy.sparse.random_array((40, 90), density=0.05, rng=np.random.default_rng(0))
+        problem = erm(A, np.ones(40), "square", 0.01, 0.1)
+    else:
+        problem = make_problem(operator, "square", n=33)
+    warm_up(METHODS[method], problem, {})
+    before = compiled_signatures()
+    # Several epochs for those that have them.
+    METHODS[method](problem, seed=5).advance(200)
+    assert compiled_signatures() == before
 
 
 def test_public_names_are_few_and_documented():
