@@ -107,3 +107,12 @@ def _check_finite(array, name, index_of=None):
             f"{name} must be finite, got {array[where]} at index "
             f"{shown if len(shown) > 1 else shown[0]} ({len(bad)} such entries in all)"
         )
+
+
+def check_flag(value, name):
+    """True or False; benchopt hands such words of a config on as strings."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ValueError(f"{name} must be true or false, got {value!r}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .checks import as_array, check_number, choose
+from .checks import as_array, check_flag, check_number, choose
 from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
 from .operators import Operator, as_operator, is_factorized, materialized
 from .regularizers import (
@@ -235,7 +235,7 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
     reg = ElasticNet(
         check_number(lambda1, "lambda1", 0.0), check_number(lambda2, "lambda2", 0.0, strict=True)
     )
-    if materialize and is_factorized(A):
+    if check_flag(materialize, "materialize") and is_factorized(A):
         A = materialized(*A)
     operator = as_operator(A)
     b = as_array(b, "b", 1)

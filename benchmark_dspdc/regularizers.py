@@ -215,25 +215,43 @@ def reg_phase(reg, coasting, x, gradient, steps):
     """
 
 
+@generic
+def reg_outlook(reg, power, sums, x, gradient):
+    """What becomes of x in k steps, of which `powers_of` are given.
+
+    Returns
+    -------
+    outlook : {ONE_PHASE, TO_ZERO, SEVERAL}
+        x_i = a^i x - drift (1 - a^i)/lam in all the steps; or until x is zero, where
+        it stays; or neither.
+    drift : float
+    """
+
+
+ONE_PHASE, TO_ZERO, SEVERAL = range(3)
+
+
 @njit(inline=True)
 def coast(reg, coasting, x, gradient, steps):
     """x after some steps  x = prox(x - tau gradient)."""
-    k, drift = reg_phase(reg, coasting, x, gradient, steps)
-    if k < steps:
-        return _coast_in_phases(reg, coasting, x, gradient, steps)
-    power, sums = powers_of(coasting, k)
-    return power * x - sums * drift
+    power, sums = powers_of(coasting, steps)
+    outlook, drift = reg_outlook(reg, power, sums, x, gradient)
+    if outlook == ONE_PHASE:
+        return power * x - sums * drift
+    if outlook == TO_ZERO:
+        return 0.0
+    return _coast_in_phases(reg, coasting, x, gradient, steps)
 
 
 @njit(inline=True)
 def coast_and_add(reg, coasting, x, gradient, steps):
     """x after some steps, and the sum of all the values on the way, the last one included."""
-    k, drift = reg_phase(reg, coasting, x, gradient, steps)
-    if k < steps:
-        return _coast_and_add_in_phases(reg, coasting, x, gradient, steps)
-    power, sums = powers_of(coasting, k)
-    added = x * (sums / coasting.tau) - drift * sum_of_sums(coasting, k)
-    return power * x - sums * drift, added
+    power, sums = powers_of(coasting, steps)
+    outlook, drift = reg_outlook(reg, power, sums, x, gradient)
+    if outlook == ONE_PHASE:
+        added = x * (sums / coasting.tau) - drift * sum_of_sums(coasting, steps)
+        return power * x - sums * drift, added
+    return _coast_and_add_in_phases(reg, coasting, x, gradient, steps)
 
 
 # Rarely needed, and kept out of the loops that would need it.
@@ -291,21 +309,29 @@ def _(reg, c, tau):
     return soft(c, tau * reg.lambda1) * (1.0 / (1.0 + tau * reg.lambda2))
 
 
-@reg_phase.register(ElasticNet)
-def _(reg, coasting, x, gradient, steps):
+@reg_outlook.register(ElasticNet)
+def _(reg, power, sums, x, gradient):
     if reg.lambda1 == 0.0:
-        return steps, gradient
+        return ONE_PHASE, gradient
     if x == 0.0:
         if abs(gradient) <= reg.lambda1:
-            return steps, 0.0
-        drift = gradient + reg.lambda1 if gradient < 0.0 else gradient - reg.lambda1
-        return steps, drift                  # away from zero, for ever
-    drift = gradient + reg.lambda1 if x > 0.0 else gradient - reg.lambda1
-    power, sums = powers_of(coasting, steps)
+            return ONE_PHASE, 0.0
+        # Away from zero, for ever.
+        return ONE_PHASE, gradient + (reg.lambda1 if gradient < 0.0 else -reg.lambda1)
+    drift = gradient + (reg.lambda1 if x > 0.0 else -reg.lambda1)
     end = power * x - sums * drift
     # On its way x does not turn round, so it keeps its sign if it has it at the end, or if
     # nothing but the l2 term draws it to zero.
     if (drift <= 0.0 or end > 0.0) if x > 0.0 else (drift >= 0.0 or end < 0.0):
+        return ONE_PHASE, drift
+    return (TO_ZERO if abs(gradient) <= reg.lambda1 else SEVERAL), drift
+
+
+@reg_phase.register(ElasticNet)
+def _(reg, coasting, x, gradient, steps):
+    power, sums = powers_of(coasting, steps)
+    outlook, drift = reg_outlook(reg, power, sums, x, gradient)
+    if outlook == ONE_PHASE:
         return steps, drift
     # The last step before zero; the one across is taken by itself.
     last = math.log1p(coasting.lam * x / drift) / coasting.rate
@@ -496,7 +522,10 @@ def _(reg, x):
         if not is_psd(x[some], reg.TOLERANCE, least[some]).all():
             return np.inf
     value = 0.5 * reg.lam @ np.einsum("jkl,jkl->j", x, x) + reg.constant
-    return float(value if reg.shift is None else value - np.vdot(reg.shift, x))
+    if reg.shift is not None:
+        # Not by BLAS, which would add up in another order on several threads.
+        value -= np.einsum("jkl,jkl->j", reg.shift, x).sum()
+    return float(value)
 
 
 @reg_conjugate.register(PSDFrobenius)

@@ -224,7 +224,7 @@ def prepare(cls, problem, options):
         algorithm = cls(tiny, **options, **size)
         if len(problem.x_shape) > 1:
             algorithm.advance(2)
-            tiny.certify(algorithm.x, algorithm.y)
+        tiny.certify(algorithm.x, algorithm.y)
 
 
 def warm_up(cls, problem, options):

@@ -7,6 +7,7 @@ accuracy, test error, rank. To add one: a class here and an entry in `TASKS`.
 
 import numpy as np
 
+from .checks import check_flag
 from .data import task_knn_errors
 from .losses import CLASSIFICATION
 from .matrix_problems import matrix_risk, mt_lmnn, trace_regression
@@ -27,7 +28,9 @@ class ERM:
         """Why the data are not for this loss, or None."""
         if loss in CLASSIFICATION and task != "classification":
             return f"the {loss} loss needs labels -1 and +1; this data set is {task}"
-        return product_refused(*A) if materialize and is_factorized(A) else None
+        if check_flag(materialize, "materialize") and is_factorized(A):
+            return product_refused(*A)
+        return None
 
     def __init__(self, constants, loss, A, b, task="classification", A_test=None, b_test=None,
                  materialize=False):

@@ -15,12 +15,14 @@ from transcriptions import dual_step, primal_step
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.algorithms import METHODS, katyusha
+from benchmark_dspdc.operators import factorized
 from benchmark_dspdc.operators.lazy import LazyRows, settle
 from benchmark_dspdc.operators.sparse import SparseOperator
 from benchmark_dspdc.regularizers import ElasticNet, coast, coast_and_add, coasting, reg_phase
 from benchmark_dspdc.rules import Ascent
 from benchmark_dspdc.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.solver import option_names
+from benchmark_dspdc.tasks import TASKS
 
 FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 
@@ -784,3 +786,28 @@ def test_gliding_is_one_step_after_the_other(
     tol = 1e-11 * max(largest, 1e-3 * abs(gradient) / lambda2)
     np.testing.assert_allclose(at[:2], (z, y), atol=tol)
     np.testing.assert_allclose(at[2], added, rtol=1e-11, atol=tol * min(steps, 1 / (1 - decay)))
+
+
+# A = UV formed after all -------------------------------------------------------------------
+
+@pytest.mark.parametrize("yes", [True, "true", "True"])
+def test_factors_are_formed_on_request(yes):
+    U, V = make_factors(N, P, D)
+    b = np.ones(N)
+    formed = erm((U, V), b, materialize=yes)
+    assert formed.operator.kind == "dense"
+    np.testing.assert_allclose(formed.operator.A, U @ V, rtol=1e-12, atol=1e-14)
+    for no in (False, "false"):
+        assert erm((U, V), b, materialize=no).operator.kind == "factorized"
+    assert erm(U @ V, b, materialize=True).operator.kind == "dense"
+    with pytest.raises(ValueError, match="materialize must be true or false, got 'maybe'"):
+        erm((U, V), b, materialize="maybe")
+
+
+def test_factors_whose_product_is_too_large_are_not_formed(monkeypatch):
+    monkeypatch.setattr(factorized, "LARGEST_PRODUCT", 100.0)
+    with pytest.raises(ValueError, match=r"would take 2.\d+e-06 GB, more than the limit of 1e-07"):
+        erm(make_factors(N, P, D), np.ones(N), materialize=True)
+    refusal = TASKS["erm"].refuses("logistic", A=make_factors(N, P, D), materialize="true")
+    assert "use materialize=False" in refusal
+    assert TASKS["erm"].refuses("logistic", A=make_factors(N, P, D)) is None
