@@ -202,6 +202,12 @@ def _computed_sum_of_sums(coasting, k):
     return total / coasting.lam
 
 
+@njit(inline=True)
+def steps_to_zero(coasting, x, drift):
+    """The steps that x takes before the one across zero."""
+    return np.int64(math.log1p(coasting.lam * x / drift) / coasting.rate)
+
+
 @generic
 def reg_phase(reg, coasting, x, gradient, steps):
     """How the coordinate x moves under proximal steps with a constant gradient.
@@ -248,10 +254,14 @@ def coast_and_add(reg, coasting, x, gradient, steps):
     """x after some steps, and the sum of all the values on the way, the last one included."""
     power, sums = powers_of(coasting, steps)
     outlook, drift = reg_outlook(reg, power, sums, x, gradient)
-    if outlook == ONE_PHASE:
-        added = x * (sums / coasting.tau) - drift * sum_of_sums(coasting, steps)
-        return power * x - sums * drift, added
-    return _coast_and_add_in_phases(reg, coasting, x, gradient, steps)
+    if outlook == SEVERAL:
+        return _coast_and_add_in_phases(reg, coasting, x, gradient, steps)
+    end = power * x - sums * drift
+    if outlook == TO_ZERO:
+        end = 0.0
+        steps = min(steps - 1, steps_to_zero(coasting, x, drift))
+        power, sums = powers_of(coasting, steps)
+    return end, x * (sums / coasting.tau) - drift * sum_of_sums(coasting, steps)
 
 
 # Rarely needed, and kept out of the loops that would need it.
@@ -333,9 +343,8 @@ def _(reg, coasting, x, gradient, steps):
     outlook, drift = reg_outlook(reg, power, sums, x, gradient)
     if outlook == ONE_PHASE:
         return steps, drift
-    # The last step before zero; the one across is taken by itself.
-    last = math.log1p(coasting.lam * x / drift) / coasting.rate
-    return np.int64(min(last, steps - 1.0)), drift
+    # The one across is taken by itself.
+    return min(steps - 1, steps_to_zero(coasting, x, drift)), drift
 
 
 @primal_step.register(ElasticNet)

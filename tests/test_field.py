@@ -16,7 +16,8 @@ from transcriptions import dual_step, primal_step
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.algorithms import METHODS, katyusha
 from benchmark_dspdc.operators import factorized
-from benchmark_dspdc.operators.lazy import LazyRows, settle
+from benchmark_dspdc.operators.lazy import settle
+from benchmark_dspdc.operators.linear import ROWS_OF_ALL, LinearRows
 from benchmark_dspdc.operators.sparse import SparseOperator
 from benchmark_dspdc.regularizers import ElasticNet, coast, coast_and_add, coasting, reg_phase
 from benchmark_dspdc.rules import Ascent
@@ -68,8 +69,8 @@ def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
     A, b, lambda1, lambda2 = sparse_problem(loss, lambda1)
     lazy, eager = lazy_and_eager(monkeypatch, A, b, loss, lambda1, lambda2)
     one, other = (METHODS[method](problem, seed=3) for problem in (lazy, eager))
-    assert isinstance(one._coupling, LazyRows)
-    assert not isinstance(other._coupling, LazyRows)
+    assert isinstance(one._coupling, ROWS_OF_ALL)
+    assert not isinstance(other._coupling, ROWS_OF_ALL)
     moved = False
     for count in (1, 1, 5, 30, 200, 60, 500):
         one.advance(count)
@@ -80,13 +81,15 @@ def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
     assert one.passes == other.passes
 
 
+@pytest.mark.parametrize("lambda1", [0.0, 1e-3])
 @pytest.mark.parametrize("method", LAZY)
-def test_lazy_iterates_with_batches_and_many_steps_apart(method, monkeypatch):
+def test_lazy_iterates_with_batches_and_many_steps_apart(method, lambda1, monkeypatch):
     # More than the table of powers holds.
-    A, b, lambda1, lambda2 = sparse_problem("smoothed_hinge", 1e-3, n=700, p=4000)
+    A, b, lambda1, lambda2 = sparse_problem("smoothed_hinge", lambda1, n=700, p=4000)
     lazy, eager = lazy_and_eager(monkeypatch, A[:, :200], b, "smoothed_hinge", lambda1, lambda2)
-    for m in (1, 7):
+    for m in (1, 7, 90):
         one, other = (METHODS[method](problem, seed=3, m=m) for problem in (lazy, eager))
+        assert isinstance(one._coupling, ROWS_OF_ALL) or m == 90
         for algorithm in (one, other):
             algorithm.advance(3000)
         np.testing.assert_allclose(one.x, other.x, rtol=1e-10, atol=1e-12)
@@ -95,9 +98,26 @@ def test_lazy_iterates_with_batches_and_many_steps_apart(method, monkeypatch):
 def test_sparse_operators_choose_lazy_rows_where_rows_are_short():
     A, b, *_ = sparse_problem("square", 0.0)
     assert SparseOperator.LAZY == 0.5
-    assert isinstance(METHODS["saga"](erm(A, b, "square"))._coupling, LazyRows)
+    assert isinstance(METHODS["saga"](erm(A, b, "square"))._coupling, ROWS_OF_ALL)
     full = scipy.sparse.csr_array(np.ones((4, 3)))
-    assert not isinstance(METHODS["saga"](erm(full, b[:4], "square"))._coupling, LazyRows)
+    assert not isinstance(METHODS["saga"](erm(full, b[:4], "square"))._coupling, ROWS_OF_ALL)
+
+
+@pytest.mark.parametrize("method, options", [
+    ("saga", {}), ("svrg", {}), ("svrg", {"snapshot": "last"}), ("saga", {"m": 90}),
+])
+def test_linear_steps_with_a_scale_that_falls_fast(method, options, monkeypatch):
+    # A step shrinks x by half and more, so that u is renewed all the time, or is not for long.
+    A, b, *_ = sparse_problem("logistic", 0.0, n=300, p=4000)
+    for lambda2 in (1e-9, 5.0):
+        lazy, eager = lazy_and_eager(monkeypatch, A, b, "logistic", 0.0, lambda2)
+        one, other = (METHODS[method](problem, seed=3, **options) for problem in (lazy, eager))
+        assert isinstance(one._coupling, LinearRows)
+        for count in (1, 7, 900):
+            for algorithm in (one, other):
+                algorithm.advance(count)
+            scale = np.abs(other.x).max()
+            np.testing.assert_allclose(one.x, other.x, rtol=1e-10, atol=1e-12 * scale)
 
 
 # The authors' pseudo-code ----------------------------------------------------------------
@@ -249,7 +269,7 @@ def test_no_data_to_speak_of_is_no_obstacle(method, scale):
 def test_lazy_iterates_are_those_of_the_authors_pseudo_code(method, loss, m):
     A, b, lambda1, lambda2 = sparse_problem(loss, 2e-3)
     algorithm = METHODS[method](erm(A, b, loss, lambda1, lambda2), seed=5, m=m)
-    assert isinstance(algorithm._coupling, LazyRows)
+    assert isinstance(algorithm._coupling, ROWS_OF_ALL)
     problem = authors.Vectors(A.toarray(), b, loss, lambda1, lambda2)
     checks = (1, 2, 40, 119, 121, 200)
     compare([algorithm], authors_iterates(method, problem, m, 5, 200), problem, checks)
@@ -260,7 +280,7 @@ def test_lazy_iterates_are_those_of_the_authors_pseudo_code(method, loss, m):
 def up_to_date(algorithm):
     """Make up for all lazy steps, which changes nothing but when they are taken."""
     coupling, reg = algorithm._coupling, algorithm.problem.reg
-    if isinstance(coupling, LazyRows):
+    if isinstance(coupling, ROWS_OF_ALL):
         settle(coupling, reg, algorithm._constants)
 
 
@@ -305,7 +325,7 @@ def test_estimators_are_unbiased(method, operator, m):
         return METHODS[method](problem, seed=5, **options)
 
     algorithm = make()
-    assert isinstance(algorithm._coupling, LazyRows) == (operator == "lazy")
+    assert isinstance(algorithm._coupling, ROWS_OF_ALL) == (operator == "lazy")
     tau = algorithm._constants.tau
     blocks = drawn_parts(n, m, 0, 5)[0]
     probabilities = np.full(len(blocks), 1 / len(blocks))

@@ -33,12 +33,13 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
-from ..operators.lazy import (
-    LazyRows,
-    lazy_dual_half,
-    lazy_primal_half,
-    lazy_rows,
-    settled,
+from ..operators.lazy import LazyRows, lazy_dual_half, lazy_primal_half, settled
+from ..operators.linear import (
+    ROWS_OF_ALL,
+    LinearRows,
+    linear_dual_half,
+    linear_primal_half,
+    rows_of_all,
 )
 from ..psd import each
 from ..regularizers import Coasting, coasting, primal_step
@@ -142,6 +143,17 @@ def _(coupling, rule, reg, rows, b, x, y, c, dy):
 def _(coupling, reg, rows, columns, x, c, dx):
     # Of one buffer for both halves: what a single row changed is still in it.
     lazy_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, c, True, dx)
+    return 0
+
+
+@dual_half.register(LinearRows)
+def _(coupling, rule, reg, rows, b, x, y, c, dy):
+    linear_dual_half(coupling, rule, rows.order, rows.lo, rows.hi, b, y, dy)
+
+
+@primal_half.register(LinearRows)
+def _(coupling, reg, rows, columns, x, c, dx):
+    linear_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, c, True, dx)
     return 0
 
 
@@ -257,7 +269,9 @@ class DSPDC(Algorithm):
         )
         if isinstance(self._coupling, LazyRows):
             if lazy is not None:
-                self._coupling = lazy_rows(self._coupling.rows, self.problem.shape[1], lazy)
+                self._coupling = rows_of_all(
+                    self._coupling.rows, self.problem.shape[1], dual, lazy, self.problem.reg
+                )
             self._x = self._coupling.x
         # Storage may have been rearranged by blocks; then so are x, y and b.
         self._x_order = primal.order if self._primal.order is None else None
@@ -273,7 +287,8 @@ class DSPDC(Algorithm):
         self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
         if isinstance(self._coupling, tuple):
             self._iterate = iterate
-            self._dy = self._dx = np.empty(TILE)
+            every = isinstance(self._coupling, LinearRows)
+            self._dy = self._dx = np.empty(max(TILE, dual.largest) if every else TILE)
         else:
             # Blocks are matrices: the same loop in Python, on whole blocks.
             self._iterate = single_threaded(iterate.py_func)
@@ -294,7 +309,7 @@ class DSPDC(Algorithm):
 
     @property
     def x(self):
-        if isinstance(self._coupling, LazyRows):
+        if isinstance(self._coupling, ROWS_OF_ALL):
             return settled(self._coupling, self.problem.reg, self._constants).x.copy()
         return _restored(self._x, self._x_order)
 

@@ -21,7 +21,8 @@ from ..operators.couplings import (
     iteration_cost,
     turn,
 )
-from ..operators.lazy import TOTAL, LazyRows, Plain, Summed, lazy_primal_half, settle
+from ..operators.lazy import LazyRows, Plain, Summed, lazy_primal_half, settle
+from ..operators.linear import ROWS_OF_ALL, LinearRows, linear_primal_half
 from ..rules import Difference
 from ..sampling import draw
 from ..threads import single_threaded
@@ -48,6 +49,12 @@ def _(coupling, reg, rows, columns, x, c, dx):
     return 0
 
 
+@snapshot_half.register(LinearRows)
+def _(coupling, reg, rows, columns, x, c, dx):
+    linear_primal_half(coupling, reg, rows.order, rows.lo, rows.hi, c, False, dx)
+    return 0
+
+
 @generic
 def add_up(coupling, x, total):
     """total += x, if there is a total."""
@@ -62,6 +69,7 @@ add_up.register(RowCoupling)(_add_numbers)
 add_up.register(FactorCoupling)(_add_numbers)
 
 
+@add_up.register(LinearRows)
 @add_up.register(LazyRows)
 def _(coupling, x, total):
     pass                                     # done where x moves
@@ -130,8 +138,8 @@ class SVRG(IncrementalGradient):
         )
         self._rule = Difference(self.problem.loss)
         self._total = np.zeros(self.problem.x_shape if snapshot == "average" else 0)
-        if isinstance(self._coupling, LazyRows):
-            self._total = self._coupling.state[:, TOTAL] if snapshot == "average" else self._total
+        if isinstance(self._coupling, ROWS_OF_ALL) and snapshot == "average":
+            self._total = self._coupling.total
         self._begin_epochs(max(1, round(epoch * dual.inverse_probability)), iterate)
         self.info.update(step=step, snapshot=snapshot)
 
@@ -147,10 +155,10 @@ class SVRG(IncrementalGradient):
         if isinstance(self._coupling, FactorCoupling):
             return self._coupling.u
         # Lazily it is not changed, so there is nothing to restore.
-        return np.zeros(0) if isinstance(self._coupling, LazyRows) else self._coupling.w
+        return np.zeros(0) if isinstance(self._coupling, ROWS_OF_ALL) else self._coupling.w
 
     def _settle(self):
-        if isinstance(self._coupling, LazyRows):
+        if isinstance(self._coupling, ROWS_OF_ALL):
             settle(self._coupling, self.problem.reg, self._constants)
 
     def _new_epoch(self, first):

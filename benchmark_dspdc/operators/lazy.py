@@ -65,6 +65,10 @@ class LazyRows(NamedTuple):
     def x(self):
         return self.state[:, X]
 
+    @property
+    def total(self):
+        return self.state[:, TOTAL]
+
     def copied(self):
         """The same with its own memory, but for the matrix."""
         return self._replace(state=self.state.copy(), clock=self.clock.copy())
@@ -84,7 +88,7 @@ def lazy_rows(rows, p, kind):
 
 
 @njit(inline=True)
-def _fetch_states(c, i):
+def fetch_states(c, i):
     """Ask for the states of a row's coordinates, all at once; they lie anywhere in memory."""
     columns = c.rows.indices
     width = c.state.shape[1]
@@ -184,7 +188,7 @@ def lazy_dual_half(c, rule, reg, order, lo, hi, b, y, constants, dy):
         end = min(k + tile, hi)
         for l in range(k, end):
             if hi - lo > 1:
-                _fetch_states(c, at(order, l))
+                fetch_states(c, at(order, l))
             start, stop = row_span(c.rows, at(order, l))
             product = 0.0
             for e in range(start, stop):
@@ -226,7 +230,7 @@ def lazy_primal_half(c, reg, order, lo, hi, constants, absorb, dy):
     elif dy[0] != 0.0:
         # Else it is a step like any other, to be made up for. By now the next row is at hand.
         if c.clock[1] >= 0:
-            _fetch_states(c, c.clock[1])
+            fetch_states(c, c.clock[1])
         start, stop = row_span(c.rows, at(order, lo))
         for e in range(start, stop):
             j = columns[e]
@@ -237,9 +241,13 @@ def lazy_primal_half(c, reg, order, lo, hi, constants, absorb, dy):
     c.clock[0] = now + 1
 
 
-@njit
+@generic
 def settle(c, reg, constants):
     """Bring all coordinates up to date."""
+
+
+@settle.register(LazyRows)
+def _(c, reg, constants):
     for j in range(c.state.shape[0]):
         make_up(c.kind, c.state, reg, constants, np.uint64(j), c.clock[0])
 
@@ -251,32 +259,32 @@ def settled(c, reg, constants):
     return c
 
 
-@couplings.announce.register(LazyRows)
-def _(c, order, lo, hi):
-    rows_prefetch(c.rows, order, lo, hi)
-    c.clock[1] = at(order, lo) if hi - lo == 1 else -1
+def register_rows(cls):
+    """What a coupling does that has ``rows``, a ``clock``, and its work in its two halves."""
+    @couplings.announce.register(cls)
+    def _(c, order, lo, hi):
+        rows_prefetch(c.rows, order, lo, hi)
+        c.clock[1] = at(order, lo) if hi - lo == 1 else -1
+
+    @couplings.expect.register(cls)
+    def _(c, order, lo, hi):
+        pass
+
+    @couplings.turn.register(cls)
+    def _(c, boost, order, lo, hi, x):
+        pass
+
+    @couplings.close.register(cls)
+    def _(c, momentum, order, lo, hi, y):
+        pass
+
+    @couplings.forget.register(cls)
+    def _(c, base, order, lo, hi):
+        pass
+
+    @couplings.iteration_cost.register(cls)
+    def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+        return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
 
 
-@couplings.expect.register(LazyRows)
-def _(c, order, lo, hi):
-    pass
-
-
-@couplings.turn.register(LazyRows)
-def _(c, boost, order, lo, hi, x):
-    pass
-
-
-@couplings.close.register(LazyRows)
-def _(c, momentum, order, lo, hi, y):
-    pass
-
-
-@couplings.forget.register(LazyRows)
-def _(c, base, order, lo, hi):
-    pass                                     # the primal half has done it
-
-
-@couplings.iteration_cost.register(LazyRows)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
+register_rows(LazyRows)
