@@ -116,10 +116,13 @@ class MethodSolver(BaseSolver):
         self.algorithm = METHODS[self.method](
             self.problem, seed=self.get_seed(use_repetition=True), **self.options
         )
-        size = chunk(self.algorithm)
+        size, step = chunk(self.algorithm), 0
         while callback():
+            next_step = schedule(step)
             try:
-                self.algorithm.advance(size)
+                # In one call; see `solve`.
+                self.algorithm.advance(size * (next_step - step))
+                step = next_step
             except ProjectionError as error:
                 # The points so far are good; what follows would not be.
                 warnings.warn(f"{self} ended: {error}", RuntimeWarning, stacklevel=1)
@@ -129,7 +132,7 @@ class MethodSolver(BaseSolver):
         self.algorithm = None
 
     def get_next(self, stop_val):
-        return schedule(stop_val)
+        return stop_val + 1                  # every call of the callback is a check
 
     def get_result(self):
         if self.algorithm is None:

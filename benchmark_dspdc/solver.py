@@ -87,7 +87,7 @@ def schedule(step):
 
 
 def chunk(algorithm):
-    """Iterations between two possible checks: about a fifth of a pass."""
+    """Iterations of a step between two possible checks: about a fifth of a pass."""
     return max(1, round(algorithm.iterations_per_pass / 5))
 
 
@@ -150,47 +150,48 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     wall = time.perf_counter()
 
     best, rows, status = None, [], None
-    step, next_check, stalled = 0, 0, 0
+    step, stalled = 0, 0
     size = chunk(algorithm)
     with _bar(progress, method, tol) as show:
         try:
-            while status is None:
-                if step == next_check:
-                    x, y = algorithm.x, algorithm.y
-                    certificate = problem.certify(x, y)
-                    row = dict(
-                        seconds=seconds, passes=algorithm.passes,
-                        coordinate_updates=algorithm.coordinate_updates,
-                        eigendecompositions=algorithm.eigendecompositions,
-                        primal=certificate.primal, dual=certificate.dual, gap=certificate.gap,
-                        relative_gap=certificate.relative_gap, own_gap=certificate.own_gap,
-                    )
-                    rows.append(row)
-                    show(row)
-                    if best is None or certificate.gap < best[2].gap:
-                        best, stalled = (x, y, certificate), 0
-                    else:
-                        stalled += 1
-                    if callback is not None and callback(dict(row)) is True:
-                        status = "interrupted"
-                    elif certificate.relative_gap <= tol:
-                        status = "converged"
-                    elif not np.isfinite(certificate.primal) or certificate.gap > BLOWN_UP * (
-                        1.0 + rows[0]["gap"]
-                    ):
-                        status = "diverged"
-                    elif stalled >= 10 and best[2].relative_gap < 1e-12:
-                        status = "stalled"
-                    elif max_passes is not None and algorithm.passes >= max_passes:
-                        status = "max_passes"
-                    next_check = schedule(step)
-                if max_seconds is not None and time.perf_counter() - wall >= max_seconds:
-                    status = status or "max_seconds"
-                if status is None:
-                    begun = time.perf_counter()
-                    algorithm.advance(size)
-                    seconds += time.perf_counter() - begun
-                    step += 1
+            while True:
+                x, y = algorithm.x, algorithm.y
+                certificate = problem.certify(x, y)
+                row = dict(
+                    seconds=seconds, passes=algorithm.passes,
+                    coordinate_updates=algorithm.coordinate_updates,
+                    eigendecompositions=algorithm.eigendecompositions,
+                    primal=certificate.primal, dual=certificate.dual, gap=certificate.gap,
+                    relative_gap=certificate.relative_gap, own_gap=certificate.own_gap,
+                )
+                rows.append(row)
+                show(row)
+                if best is None or certificate.gap < best[2].gap:
+                    best, stalled = (x, y, certificate), 0
+                else:
+                    stalled += 1
+                if callback is not None and callback(dict(row)) is True:
+                    status = "interrupted"
+                elif certificate.relative_gap <= tol:
+                    status = "converged"
+                elif not np.isfinite(certificate.primal) or certificate.gap > BLOWN_UP * (
+                    1.0 + rows[0]["gap"]
+                ):
+                    status = "diverged"
+                elif stalled >= 10 and best[2].relative_gap < 1e-12:
+                    status = "stalled"
+                elif max_passes is not None and algorithm.passes >= max_passes:
+                    status = "max_passes"
+                elif max_seconds is not None and time.perf_counter() - wall >= max_seconds:
+                    status = "max_seconds"
+                if status is not None:
+                    break
+                # In one call, as calls cost more than the work of a fifth of a small pass.
+                next_check = schedule(step)
+                begun = time.perf_counter()
+                algorithm.advance(size * (next_check - step))
+                seconds += time.perf_counter() - begun
+                step = next_check
         except (KeyboardInterrupt, ProjectionError) as error:
             failed = isinstance(error, ProjectionError)
             status = "eigensolver failed" if failed else "interrupted"

@@ -41,17 +41,13 @@ from ..operators.linear import (
     linear_primal_half,
     rows_of_all,
 )
+from ..operators.rows import TILE
 from ..psd import each
 from ..regularizers import Coasting, coasting, primal_step
 from ..rules import Ascent, dual_step
 from ..sampling import block_size, draw, generator, inverse_probability, partition, subset
 from ..threads import single_threaded
 from .base import Algorithm
-
-#: Coordinates handled together: their rows are read for the product and again
-#: for the update while still in the first-level cache. 32 and 64 were equal
-#: within noise, 8 a third slower (d = 50, AVX2, November 2026).
-TILE = 64
 
 
 class Constants(NamedTuple):

@@ -14,7 +14,6 @@ import math
 import numpy as np
 
 from ..constants import norm2
-from ..losses import derivative_all
 from ..regularizers import primal_step
 from ..threads import single_threaded
 from .base import Algorithm
@@ -38,8 +37,8 @@ class FISTA(Algorithm):
         L = max(norm.value, 1e-300) / (n * self.problem.gamma)
         # Beyond 1/lam a longer step only moves rounding errors.
         self._tau = min(1.0 / L, 1e15 / self.problem.lam)
-        self._x, self._z = np.zeros(self.problem.x_shape), np.zeros(n)
-        self._point, self._product = self._x.copy(), self._z.copy()
+        self._x = np.zeros(self.problem.x_shape)
+        self._point = self._x.copy()
         self._t = 1.0
         # Blocks with steps of their own, tau w_j: gradients are the changes over w_j.
         weights = getattr(self.problem.reg, "weights", None)
@@ -51,16 +50,14 @@ class FISTA(Algorithm):
         problem, (n, p) = self.problem, self.problem.shape
         if n_iterations == 0:
             # Nothing is moved, but what the loop calls is compiled.
-            derivative_all(problem.loss, self._product, problem.b)
+            problem.operator.loss_gradient(problem.loss, problem.b, self._point)
             primal_step(problem.reg, None, 0, 0, self._x, 1.0, 1.0, self._x)
         for _ in range(n_iterations):
-            y = derivative_all(problem.loss, self._product, problem.b)
-            step = problem.operator.rmatvec(y)
+            step = problem.operator.loss_gradient(problem.loss, problem.b, self._point)
             new = self._point.copy()
             self._counters[2] += primal_step(
                 problem.reg, None, 0, p, new, self._tau, self._tau / n, step
             )
-            z = problem.operator.matvec(new)
             # `step` is now the change, new - point.
             moved = new - self._x
             if self._weights is not None:
@@ -71,8 +68,7 @@ class FISTA(Algorithm):
             t = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self._t ** 2))
             momentum = (self._t - 1.0) / t
             self._point = new + momentum * moved
-            self._product = z + momentum * (z - self._z)
-            self._x, self._z, self._t = new, z, t
+            self._x, self._t = new, t
             self._counters[0] += problem.operator.multiply_adds
             self._counters[1] += p
 

@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse
 
+from ..losses import derivative_all
 from ..sampling import Partition
 from .couplings import ColumnCoupling, RowCoupling
 from .dual import KeptDual
 from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, smaller_gram, top_eigenvalue
 from .pairs import DualPair, PrimalPair
-from .rows import multiply, multiply_transposed
+from .rows import TILE, loss_gradient, multiply, multiply_transposed
 
 
 class Operator(ABC):
@@ -56,6 +57,10 @@ class Operator(ABC):
     def rmatvec_packed(self, y):
         """A'y, in packed form where its blocks are matrices."""
         return self.rmatvec(y)
+
+    def loss_gradient(self, loss, b, x):
+        """A' phi'(A x)."""
+        return self.rmatvec(derivative_all(loss, self.matvec(x), b))
 
     @property
     @abstractmethod
@@ -168,6 +173,11 @@ class StoredOperator(Operator):
     def rmatvec(self, y):
         out = np.empty(self.shape[1])
         multiply_transposed(self.rows, np.ascontiguousarray(y, dtype=np.float64), out)
+        return out
+
+    def loss_gradient(self, loss, b, x):
+        out = np.empty(self.shape[1])
+        loss_gradient(self.rows, loss, b, x, out, np.empty(TILE))
         return out
 
     @property

@@ -22,7 +22,7 @@ from .gram import (
     top_eigenvalue,
 )
 from .pairs import FactorDualPair, FactorPrimalPair
-from .rows import DenseRows, aligned, multiply, multiply_transposed
+from .rows import TILE, DenseRows, aligned, loss_gradient, multiply, multiply_transposed
 
 
 class FactorizedOperator(Operator):
@@ -62,6 +62,14 @@ class FactorizedOperator(Operator):
     def rmatvec(self, y):
         u = np.empty(self.U.shape[1])
         multiply_transposed(DenseRows(self.U), np.ascontiguousarray(y, dtype=np.float64), u)
+        out = np.empty(self.shape[1])
+        multiply(DenseRows(self.Vt), u, out)
+        return out
+
+    def loss_gradient(self, loss, b, x):
+        v, u = np.empty((2, self.Vt.shape[1]))
+        multiply_transposed(DenseRows(self.Vt), np.ascontiguousarray(x, dtype=np.float64), v)
+        loss_gradient(DenseRows(self.U), loss, b, v, u, np.empty(TILE))
         out = np.empty(self.shape[1])
         multiply(DenseRows(self.Vt), u, out)
         return out

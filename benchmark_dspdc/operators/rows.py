@@ -14,8 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import at, generic, njit
+from ..losses import loss_derivative
 from ..regularizers import reg_modulus, reg_threshold, reg_thresholds
 from ..simd import add, fma, load, mul, prefetch, splat, store, total, totals
+
+#: Coordinates handled together: their rows are read for the product and again
+#: for the update while still in the first-level cache. 32 and 64 were equal
+#: within noise, 8 a third slower (d = 50, AVX2, November 2026).
+TILE = 64
 
 
 class DenseRows(NamedTuple):
@@ -427,6 +433,19 @@ def multiply_transposed(rows, y, out):
     """out = M' y."""
     out[:] = 0.0
     rows_axpy(rows, None, 0, y.shape[0], y, out)
+
+
+@njit
+def loss_gradient(rows, loss, b, v, out, buffer):
+    """out = M' phi'(M v), reading M once, as many rows at a time as the buffer has room for."""
+    out[:] = 0.0
+    n = b.shape[0]
+    for lo in range(0, n, buffer.shape[0]):
+        hi = min(lo + buffer.shape[0], n)
+        rows_dot(rows, None, lo, hi, v, buffer)
+        for k in range(hi - lo):
+            buffer[k] = loss_derivative(loss, buffer[k], b[lo + k])
+        rows_axpy(rows, None, lo, hi, buffer, out)
 
 
 # Memory ----------------------------------------------------------------------
