@@ -9,6 +9,8 @@ partitions), and Lambda a bound on |A_I^J|^2 over the blocks that can occur.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Steps(NamedTuple):
     """Primal step tau, dual step sigma, extrapolation theta.
@@ -41,13 +43,13 @@ def dspdc(n, r, s, Lambda, lam, gamma, theorem=1):
     # finite step does the same and keeps the arithmetic free of inf * 0.
     tau = s / (2.0 * lam * max(q1, 1e-15))
     sigma = n * r / (2.0 * gamma * max(q2, 1e-15))
-    theta = s - s / (theorem * iterations_per_nat(r, s, scale))
+    theta = s - s / (theorem * float(iterations_per_nat(r, s, scale)))
     return Steps(tau, sigma, theta)
 
 
 def iterations_per_nat(r, s, scale):
     """max(r, s) + r s sqrt(Lambda/(lam gamma n)): Theorem 1's rate is 1 - 1/this."""
-    return max(r, s) + r * s * math.sqrt(scale)
+    return np.maximum(r, s) + r * s * np.sqrt(scale)
 
 
 def spdc(n, r, R, lam, gamma):

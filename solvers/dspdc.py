@@ -4,17 +4,21 @@ from benchmark_dspdc.plugins import MethodSolver
 class Solver(MethodSolver):
     """Doubly stochastic primal-dual coordinate method (Yu, Lin & Yang, arXiv:1508.03390).
 
-    Blocks of m dual and q primal coordinates, given as counts or fractions.
+    Blocks of m dual and q primal coordinates, given as counts or fractions, or
+    chosen by the problem's constants ("auto"). `adaptive` steps follow the
+    curvature that a run meets.
     """
 
     name = "DSPDC"
     method = "dspdc"
     parameters = {
-        "m, q": [(0.1, 1.0)],
+        "m, q": [("auto", "auto")],
+        "adaptive": [False],
         "sampling": ["partition"],
         "Lambda": ["auto"],
         "theorem": [1],
         "heuristic_scale": [1.0],
         "moduli": ["each"],
+        "calibrate": [False],
     }
     requirements = []

@@ -157,7 +157,8 @@ def test_something_else_than_a_problem_is_refused():
 
 def test_option_names_include_those_passed_on():
     assert option_names(METHODS["dspdc"]) == {
-        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "moduli"
+        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "adaptive", "calibrate",
+        "moduli",
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
     assert option_names(METHODS["sdca"]) == {"m", "scaling", "order", "moduli"}

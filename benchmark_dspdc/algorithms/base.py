@@ -38,6 +38,9 @@ class Algorithm(ABC):
 
     name = None
 
+    #: Block sizes for which "auto" may be given.
+    chooses = ()
+
     @single_threaded
     def __init__(self, problem, seed=0, moduli="each", **options):
         self.problem = problem.for_steps(moduli)
@@ -52,10 +55,9 @@ class Algorithm(ABC):
         """Raise a ValueError if the method cannot run on this problem with these options."""
         n, p = problem.shape
         choose(options.get("moduli", "each"), ("each", "least"), "moduli")
-        if "m" in options:
-            block_size(options["m"], n, "m")
-        if "q" in options:
-            block_size(options["q"], p, "q")
+        for name, total in (("m", n), ("q", p)):
+            if name in options and not (options[name] == "auto" and name in cls.chooses):
+                block_size(options[name], total, name)
 
     @abstractmethod
     def setup(self, seeds): ...

@@ -9,14 +9,17 @@ Y. Zhang, L. Xiao. Stochastic primal-dual coordinate method for regularized
 empirical risk minimization. ICML 2015, JMLR 18(84), 2017.
 """
 
+import sys
 import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import steps as formulas
-from ..checks import choose
-from ..constants import coupling_constant
+from ..checks import check_flag, choose
+from ..choice import choose_blocks, estimated_root
+from ..constants import Constant, coupling_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
@@ -33,7 +36,7 @@ from ..operators.couplings import (
     row_products,
     turn,
 )
-from ..operators.lazy import LazyRows, lazy_dual_half, lazy_primal_half, settled
+from ..operators.lazy import LazyRows, lazy_dual_half, lazy_primal_half, settle, settled
 from ..operators.linear import (
     ROWS_OF_ALL,
     LinearRows,
@@ -47,6 +50,7 @@ from ..regularizers import Coasting, coasting, primal_step
 from ..rules import Ascent, dual_step
 from ..sampling import block_size, draw, generator, inverse_probability, partition, subset
 from ..threads import single_threaded
+from .adaptive import CAUTION, Curvature, movement
 from .base import Algorithm
 
 
@@ -59,6 +63,10 @@ class Constants(NamedTuple):
     boost: float       # r = n/m of ybar
     momentum: float    # 1 + theta of xbar
     coasting: Coasting
+
+
+#: For kernels that have no use for it.
+NO_COASTING = coasting(1.0, 1.0)
 
 
 @njit(inline=True)
@@ -206,10 +214,11 @@ class DSPDC(Algorithm):
 
     Parameters
     ----------
-    m, q : int or float
-        Block sizes, as counts or as fractions of n and p. For partitions the
-        blocks are of balanced size, so the sizes really used, in ``info``,
-        may be a little smaller.
+    m, q : "auto", int or float
+        Block sizes, as counts or as fractions of n and p; "auto" takes those
+        of the least predicted time, see `benchmark_dspdc.choice`. For
+        partitions the blocks are of balanced size, so the sizes really used,
+        in ``info``, may be a little smaller.
     sampling : {"partition", "subset"}
         See `benchmark_dspdc.sampling`.
     theorem : {1, 2}
@@ -221,6 +230,15 @@ class DSPDC(Algorithm):
     heuristic_scale : float
         Factor of the heuristic m q max_i |A_i|^2 / p. The paper's R^2 in that
         place is left over from an earlier version of it; 1 is its intent.
+    adaptive : bool
+        Steps by the curvature that the run meets in place of lam, and by a
+        fourth of Lambda; see `benchmark_dspdc.algorithms.adaptive`. Theorem 1
+        then holds only after a run has failed to move less and less, when its
+        own steps are taken for good. With Lambda="auto" that is only estimated
+        until then.
+    calibrate : bool
+        For "auto": measure this machine in place of the stored prices. The
+        choice, and with it the run, then depends on the machine.
 
     Notes
     -----
@@ -229,21 +247,58 @@ class DSPDC(Algorithm):
     """
 
     name = "dspdc"
+    chooses = ("m", "q")
 
-    def setup(self, seeds, m=0.1, q=1.0, sampling="partition", theorem=1, Lambda="auto",
-              heuristic_scale=1.0):
+    #: What steps follow, if they are adaptive.
+    _curvature = None
+
+    def setup(self, seeds, m="auto", q="auto", sampling="partition", theorem=1, Lambda="auto",
+              heuristic_scale=1.0, adaptive=False, calibrate=False):
         n = self.problem.shape[0]
         choose(theorem, (1, 2), "theorem")
+        adaptive = check_flag(adaptive, "adaptive")
+        calibrate = check_flag(calibrate, "calibrate")
+        estimates = adaptive and Lambda == "auto"
+        if estimates or "auto" in (m, q):
+            begun = time.perf_counter()
+            # Not spawned, so that fixed sizes and chosen ones give the same partitions.
+            rng = np.random.default_rng(seeds.generate_state(2)[1])
+            root = estimated_root(self.problem.operator, rng)
+            if "auto" in (m, q):
+                m, q = self._choose_blocks(root, m, q, calibrate)
+            self.info.update(choosing_seconds=time.perf_counter() - begun)
         dual, primal = self._samplers(seeds, m, q, sampling)
-        constant = coupling_constant(
-            self.problem, Lambda, dual, primal, heuristic_scale=heuristic_scale
-        )
         r, s = dual.inverse_probability, primal.inverse_probability
+
+        def certified():
+            return coupling_constant(
+                self.problem, Lambda, dual, primal, heuristic_scale=heuristic_scale
+            )
+        if estimates:
+            value = CAUTION * float(root(dual.largest, primal.largest)) ** 2
+            constant = Constant(value, "estimated from a sample of rows")
+        else:
+            constant = certified()
         steps = formulas.dspdc(
             n, r, s, constant.value, self.problem.lam, self.problem.gamma, theorem
         )
-        self.info.update(Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem)
+        self.info.update(
+            Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive
+        )
         self._start(seeds, dual, primal, steps)
+        if adaptive:
+            self._curvature = Curvature(self.problem, r, s, constant.value)
+            self._certified = certified
+            self._seen = np.zeros(self.problem.x_shape), np.zeros(n)
+            self._adapt()
+
+    def _choose_blocks(self, root, m, q, calibrate):
+        found = choose_blocks(self.problem, root, m, q, calibrate)
+        self.info.update(
+            choice=found.describe(), predicted_iterations=found.iterations,
+            predicted_seconds=found.seconds,
+        )
+        return found.m, found.q
 
     def _samplers(self, seeds, m, q, sampling):
         n, p = self.problem.shape
@@ -274,11 +329,8 @@ class DSPDC(Algorithm):
         self._y_order = dual.order if self._dual.order is None else None
         b = self.problem.b
         self._b = b if self._y_order is None else b[self._y_order]
-        self._constants = Constants(
-            steps.tau / n, steps.tau, 1.0 / n, r, 1.0 + steps.theta,
-            coasting(steps.tau, self.problem.lam),
-        )
-        self._rule = Ascent(self.problem.loss, n / steps.sigma)
+        self._r = r
+        self._set_steps(steps)
         self._generator = generator(seeds.generate_state(1)[0])
         self._memory = np.array([[-1, -1], [-1, -1], [0, 0]])
         if isinstance(self._coupling, tuple):
@@ -291,12 +343,67 @@ class DSPDC(Algorithm):
             self._dy = np.empty(dual.largest)
             rows = isinstance(self._coupling, BlockRows)
             self._dx = np.empty((0 if rows else primal.largest, *self.problem.x_shape[1:]))
-        self.info.update(
-            m=dual.largest, q=primal.largest, r=r, s=s, keep=keep,
-            tau=steps.tau, sigma=steps.sigma, theta=steps.theta,
+        self.info.update(m=dual.largest, q=primal.largest, r=r, s=s, keep=keep)
+
+    def _set_steps(self, steps):
+        n = self.problem.shape[0]
+        lazy = isinstance(self._coupling, LazyRows)
+        self._constants = Constants(
+            steps.tau / n, steps.tau, 1.0 / n, self._r, 1.0 + steps.theta,
+            coasting(steps.tau, self.problem.lam) if lazy else NO_COASTING,
         )
+        self._rule = Ascent(self.problem.loss, n / steps.sigma)
+        self.info.update(tau=steps.tau, sigma=steps.sigma, theta=steps.theta)
 
     def _run(self, n_iterations):
+        if self._curvature is None:
+            self._iterations(n_iterations)
+            return
+        if n_iterations == 0:
+            movement(self._y, self._y)
+            movement(self._x.ravel(), self._x.ravel())
+            self._iterations(0)
+        while n_iterations > 0:
+            count = min(n_iterations, self._until)
+            self._iterations(count)
+            n_iterations -= count
+            self._until -= count
+            if self._until == 0:
+                self._look_back()
+
+    def _look_back(self):
+        """Observe how far x and y moved, and adapt the steps."""
+        if isinstance(self._coupling, ROWS_OF_ALL):
+            settle(self._coupling, self.problem.reg, self._constants)
+        x, y = self._seen
+        dy2 = movement(self._y, y)
+        weights = getattr(self.problem.reg, "weights", None)
+        if weights is None:
+            dx2 = movement(self._x, x)
+        else:
+            # Blocks count in units in which their moduli are alike.
+            dx2 = sum(
+                movement(new.ravel(), old.ravel()) / w
+                for new, old, w in zip(self._x, x, weights, strict=True)
+            )
+        if not self._curvature.observe(dx2, dy2):
+            constant = self._certified()
+            self._curvature.bound = constant.value
+            self.info.update(Lambda=constant.value, Lambda_kind=constant.kind)
+        self._adapt()
+
+    def _adapt(self):
+        seen = self._curvature
+        self._set_steps(formulas.dspdc(
+            self.problem.shape[0], seen.r, seen.s, seen.Lambda, seen.modulus, seen.gamma,
+            self.info["theorem"],
+        ))
+        self._until = seen.period if seen.trusted else sys.maxsize
+        self.info.update(
+            modulus=seen.modulus, Lambda_used=seen.Lambda, trusted=seen.trusted,
+        )
+
+    def _iterations(self, n_iterations):
         self._iterate(
             self._coupling, self._rule, self.problem.reg, self._b, self._x, self._y,
             self._dual, self._primal, self._constants, self._generator, self._memory,
@@ -348,6 +455,7 @@ class SPDC(DSPDC):
     """
 
     name = "spdc"
+    chooses = ()
 
     def setup(self, seeds, m=1, steps="authors", sampling="partition", **dspdc_options):
         choose(steps, ("authors", "dspdc"), "steps")

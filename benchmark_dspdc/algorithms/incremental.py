@@ -11,6 +11,8 @@ from .dspdc import DSPDC
 class IncrementalGradient(DSPDC):
     """A method that moves all of x along rows of A: DSPDC's kernel with q = p."""
 
+    chooses = ()
+
     def _batches(self, seeds, m, each=False):
         """A partition of the rows, and the smoothness of a batch's mean loss.
 

@@ -9,7 +9,14 @@ from ..losses import derivative_all
 from ..sampling import Partition
 from .couplings import ColumnCoupling, RowCoupling
 from .dual import KeptDual
-from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, smaller_gram, top_eigenvalue
+from .gram import (
+    LARGEST_GRAM,
+    Pairs,
+    collatz_wielandt,
+    norms2_of_block,
+    smaller_gram,
+    top_eigenvalue,
+)
 from .pairs import DualPair, PrimalPair
 from .rows import TILE, loss_gradient, multiply, multiply_transposed
 
@@ -101,6 +108,10 @@ class Operator(ABC):
     def more_bounds(self, dual, primal, budget):
         """Upper bounds (value, kind) on |A_I^J|^2 that only this operator knows of."""
         return []
+
+    def sampled_norms2(self, rows):
+        """Estimates from some rows: the largest |A_i^j|^2, |A_i|^2, |A_I^j|^2, and |A_I|^2."""
+        return norms2_of_block(self.row_block(rows))
 
     @abstractmethod
     def miniature(self):
@@ -230,7 +241,7 @@ class StoredOperator(Operator):
         return rows, sampler
 
     def coupling_cost(self, r, s):
-        return self.multiply_adds / max(r, s)
+        return self.multiply_adds / np.maximum(r, s)
 
     def kept_dual_cost(self, r):
         return self.multiply_adds / r

@@ -24,7 +24,7 @@ from ..threads import side_by_side
 from .base import Operator
 from .block_couplings import BlockColumns, BlockKeptDual, BlockRows
 from .dense import DenseOperator
-from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, top_eigenvalue
+from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, norms2_of_block, top_eigenvalue
 from .pairs import BlockDualPair, BlockPrimalPair
 
 
@@ -162,6 +162,14 @@ class BlockOperator(Operator):
             lambda k, l: self.gram(dual.block(k), primal.block(l)),
         )
 
+    def sampled_norms2(self, rows):
+        entry, row, column, _ = norms2_of_block(self.block_norms.row_block(rows), steps=0)
+        heaviest = np.argmax(self.column_norms2)
+        return np.array([
+            entry, row, min(column, max(entry, top_eigenvalue(self.gram(rows, [heaviest])))),
+            max(row, top_eigenvalue(self.gram(rows))),
+        ])
+
     def scaled_norm2(self, rows, scale, exact):
         if exact:
             return top_eigenvalue(self.gram(rows, scale=scale))
@@ -188,7 +196,7 @@ class BlockOperator(Operator):
         return self.multiply_adds / r
 
     def coupling_cost(self, r, s):
-        return self.multiply_adds / max(r, s)
+        return self.multiply_adds / np.maximum(r, s)
 
 
 class MatrixOperator(BlockOperator):

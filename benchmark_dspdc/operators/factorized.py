@@ -117,7 +117,20 @@ class FactorizedOperator(Operator):
             block = self.Vt[primal.block(l)]
             return block @ left(k) @ block.T
 
-        return Pairs(shape, cost, gram_of)
+        @functools.cache
+        def all_left():
+            # Blocks are of two sizes at most; the smaller ones get a row of zeros.
+            sizes = np.diff(dual.starts)
+            places = np.minimum(dual.starts[:-1, None] + np.arange(m), len(dual.order) - 1)
+            blocks = self.U[dual.order[places]]
+            blocks[np.flatnonzero(sizes < m), m - 1:] = 0.0
+            return blocks.transpose(0, 2, 1) @ blocks
+
+        def stack(l):
+            return right(l) @ all_left() @ right(l)
+
+        alike = shape[0] > 1 and np.diff(dual.starts).min() >= m - 1
+        return Pairs(shape, cost, gram_of, stack if side == d and alike else None)
 
     def block_sums(self, blocks, transposed, budget):
         left, right = self._sides(transposed)
@@ -142,6 +155,10 @@ class FactorizedOperator(Operator):
         if size >= len(right) or left.size * len(right) > budget:
             return float(norms2.max())
         return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
+
+    def row_block(self, indices):
+        """Rows of A, for small samples of them."""
+        return self.U[indices] @ self.Vt.T
 
     def scaled_norm2(self, rows, scale, exact):
         if not exact:

@@ -30,11 +30,14 @@ class Pairs(NamedTuple):
         About the multiply-adds of looking at all of them.
     gram : callable
         ``gram(k, l)`` is a matrix whose largest eigenvalue is |A_I^J|^2.
+    stack : callable or None
+        ``stack(l)`` are those of all k, one array, where that is the faster way.
     """
 
     shape: tuple
     cost: float
     gram: Callable
+    stack: Callable = None
 
 
 @single_threaded
@@ -108,6 +111,10 @@ def largest_norm2(pairs):
     if c I - K has a Cholesky factorisation.
     """
     record = 0.0
+    if pairs.stack is not None:
+        for l in range(pairs.shape[1]):
+            record = _largest_of_stack(pairs.stack(l), record)
+        return record
     for k in range(pairs.shape[0]):
         for l in range(pairs.shape[1]):
             K = pairs.gram(k, l)
@@ -119,6 +126,28 @@ def largest_norm2(pairs):
                 if scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0:
                     continue
             record = max(record, top_eigenvalue(K))
+    return record
+
+
+def _largest_of_stack(stack, record):
+    """The largest eigenvalue of all the matrices, or the record if that is larger."""
+    stack = stack[np.trace(stack, axis1=1, axis2=2) > record]
+    while len(stack):
+        # Power iteration only says where to look first.
+        v = stack[:, :, 0] + stack.sum(axis=2)
+        for _ in range(15):
+            size = np.linalg.norm(v, axis=1, keepdims=True)
+            v = (stack @ (v / np.maximum(size, 1e-300))[:, :, None])[:, :, 0]
+        best = np.argmax(np.linalg.norm(v, axis=1))
+        record = max(record, top_eigenvalue(stack[best]))
+        stack = np.delete(stack, best, axis=0)
+        shifted = -stack
+        shifted[:, *np.diag_indices(stack.shape[1])] += record
+        try:
+            np.linalg.cholesky(shifted)
+            break
+        except np.linalg.LinAlgError:
+            stack = stack[np.trace(stack, axis1=1, axis2=2) > record]
     return record
 
 
@@ -141,6 +170,24 @@ def collatz_wielandt(matrix, steps=15):
         # Keep v positive where a column is empty.
         v = np.maximum(image / image.max(), 1e-8 * v)
     return best
+
+
+def norms2_of_block(block, steps=10):
+    """Squared norms in a block: its largest entry, row and column, and its own.
+
+    The last by power iteration, hence from below and for estimates only.
+    """
+    squares = abs(block) ** 2
+    found = [squares.max(), squares.sum(axis=1).max(), squares.sum(axis=0).max()]
+    v = np.ones(block.shape[1])
+    norm2 = 0.0
+    for _ in range(steps):
+        image = block.T @ (block @ v)
+        norm2 = np.linalg.norm(image)
+        if norm2 == 0.0:
+            break
+        v = image / norm2
+    return np.maximum([*found, norm2], 1e-300)
 
 
 def chunks(n, width, entries=4_000_000):

@@ -124,7 +124,7 @@ class RankOneOperator(BlockOperator):
 
     def coupling_cost(self, r, s):
         # The column of the shared block is as long as all others together.
-        times = 2 if self.common >= 0 and len(self.own) > 1 and r < s else 1
+        times = np.where((r < s) & (self.common >= 0 and len(self.own) > 1), 2, 1)
         return times * super().coupling_cost(r, s)
 
     # Products with rows.

@@ -1,0 +1,190 @@
+"""Block sizes by predicted time."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import LOSSES, OPERATORS, make_factors, make_problem
+
+from benchmark_dspdc import erm, matrix_risk, solve
+from benchmark_dspdc.algorithms.dspdc import DSPDC
+from benchmark_dspdc.choice import (
+    PRICES,
+    Prices,
+    calibrated,
+    choose_blocks,
+    estimated_root,
+    iteration_seconds,
+    parts,
+)
+from benchmark_dspdc.constants import partition_constant
+from benchmark_dspdc.data import factorized
+from benchmark_dspdc.sampling import partition
+from benchmark_dspdc.steps import iterations_per_nat
+
+
+def figure_1(n=1500, p=60, d=12, lambda2=1e-2):
+    data = factorized(n=n, p=p, d=d, seed=0)
+    return erm((data.U, data.V), data.b, "smoothed_hinge", 1e-3, lambda2)
+
+
+def matrices(n=24, p=6, d=4):
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((n, p, d, d))
+    b = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    return matrix_risk(D + D.transpose(0, 1, 3, 2), b, lam=0.5)
+
+
+def rough_root(problem, seed=0):
+    return estimated_root(problem.operator, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("m", [1, 10, 100, 1500])
+@pytest.mark.parametrize("q", [1, 8, 60])
+def test_estimates_are_near_the_exact_constants(m, q):
+    operator = figure_1().operator
+    rng = np.random.default_rng(1)
+    exact = partition_constant(operator, partition(1500, m, rng), partition(60, q, rng))
+    assert exact.kind == "exact"
+    estimate = float(rough_root(figure_1())(m, q)) ** 2
+    assert 0.4 <= estimate / exact.value <= 1.6
+
+
+def test_estimates_at_the_corners_of_a_small_matrix_are_its_norms():
+    A = np.random.default_rng(0).standard_normal((20, 9))
+    for stored in (A, scipy.sparse.csr_array(A), (A, np.eye(9))):
+        root = rough_root(erm(stored, np.ones(20), "square"))
+        assert root(1, 1) == pytest.approx(np.abs(A).max())
+        assert root(1, 9) == pytest.approx(np.linalg.norm(A, axis=1).max())
+        assert root(20, 1) == pytest.approx(np.linalg.norm(A, axis=0).max())
+        assert 0.85 <= root(20, 9) / np.linalg.norm(A, 2) <= 1.0 + 1e-12
+
+
+def test_estimates_for_matrices_use_the_norms_of_blocks():
+    problem = matrices()
+    operator = problem.operator
+    entry, row, column, whole = operator.sampled_norms2(np.arange(24))
+    norms2 = operator.block_norms.row_block(np.arange(24)) ** 2
+    assert entry == pytest.approx(norms2.max())
+    assert row == pytest.approx(norms2.sum(axis=1).max())
+    assert whole == pytest.approx(np.linalg.eigvalsh(operator.gram(np.arange(24)))[-1])
+    assert entry <= column <= norms2.sum(axis=0).max()
+
+
+def test_the_choice_is_the_least_of_all_pairs():
+    problem = figure_1()
+    n, p = problem.shape
+    root = rough_root(problem)
+    choice = choose_blocks(problem, root)
+
+    def predicted(m, q):
+        r, s = np.ceil(n / m), np.ceil(p / q)
+        scale = root(m, q) ** 2 / (problem.lam * problem.gamma * n)
+        each = iteration_seconds(problem.operator, problem.loss, n / r, p / s)
+        return float(iterations_per_nat(r, s, scale) * np.log(1e6) * each)
+
+    assert choice.seconds == pytest.approx(predicted(choice.m, choice.q))
+    for m in (1, 15, 70, 200, 1500):
+        for q in (1, 7, 30, 60):
+            assert choice.seconds <= 1.1 * predicted(m, q)
+
+
+def test_the_choice_follows_the_prices():
+    problem = figure_1()
+    n, p = problem.shape
+    # With iterations that cost the same whatever they do, take everything.
+    fixed = Prices(1e5, 0.0, 0.0, 0.0)
+    ms, qs = np.array([1.0, n]), np.array([1.0, p])
+    assert iteration_seconds(problem.operator, problem.loss, ms, qs, fixed) == pytest.approx(1e-4)
+    counts = parts(problem.operator, np.array([10.0]), np.array([6.0]))[0]
+    assert list(counts) == [1.0, 2 * 12 * 16, 10.0, 6.0, 0.0, 0.0, 0.0]
+
+
+def test_what_is_given_is_kept():
+    problem = figure_1()
+    root = rough_root(problem)
+    assert choose_blocks(problem, root, m=7).m == 7
+    assert choose_blocks(problem, root, q=0.5).q == 30
+    algorithm = DSPDC(problem, m=7, q="auto")
+    assert algorithm.info["m"] == 7
+    assert "of" in algorithm.info["choice"]
+
+
+def test_auto_is_the_default_and_says_why():
+    problem = figure_1()
+    result = solve(problem, tol=1e-8)
+    assert result.status == "converged"
+    info = result.info
+    assert info["choice"].startswith("m=") and "iterations of" in info["choice"]
+    assert info["predicted_iterations"] > 0.0
+    assert 0.0 < info["choosing_seconds"] < 60.0
+    assert info["Lambda_kind"] == "exact"
+
+
+def test_equal_seeds_choose_alike_whatever_the_machine(monkeypatch):
+    problem = figure_1()
+    infos = [DSPDC(problem, seed=3).info for _ in range(2)]
+    assert infos[0]["choice"] == infos[1]["choice"]
+
+    def not_to_be_called(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr("benchmark_dspdc.choice.calibrated", not_to_be_called)
+    DSPDC(problem, seed=3)
+    with pytest.raises(AssertionError):
+        DSPDC(problem, seed=3, calibrate=True)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_auto_converges_on_every_operator(operator, loss):
+    result = solve(make_problem(operator, loss), tol=1e-9)
+    assert result.status == "converged"
+
+
+def test_auto_converges_on_matrices():
+    assert solve(matrices(), tol=1e-8, max_seconds=20).status == "converged"
+
+
+def test_every_kind_of_operator_has_prices():
+    kinds = {make_problem(operator).operator.kind for operator in OPERATORS}
+    assert kinds | {"matrix blocks", "rank-one sums"} == set(PRICES)
+
+
+def test_calibration_fits_what_it_measured():
+    problem = figure_1()
+    prices = calibrated(problem, seconds=0.02)
+    assert min(prices) >= 0.0
+    n, p = problem.shape
+    every = np.array([1.0, 50.0, n]), np.array([float(p)] * 3)
+    times = iteration_seconds(problem.operator, problem.loss, *every, prices)
+    assert np.all(np.diff(times) > 0.0)
+    assert times[0] < 1e-3
+
+
+def test_sparse_rows_that_are_moved_lazily_are_priced_as_such():
+    rng = np.random.default_rng(0)
+    A = scipy.sparse.random_array((50, 400), density=0.02, rng=rng, format="csr")
+    operator = erm(A, np.ones(50), "square").operator
+    all_of_x = parts(operator, np.array([1.0]), np.array([400.0]))[0]
+    some = parts(operator, np.array([1.0]), np.array([200.0]))[0]
+    assert all_of_x[1] == all_of_x[3] == 0.0 and all_of_x[5] > 0.0
+    assert some[1] > 0.0 and some[3] == 200.0 and some[5] == 0.0
+
+
+@pytest.mark.parametrize("value", ["best", 0, 1.5, None])
+def test_other_words_than_auto_are_refused(value):
+    with pytest.raises(ValueError, match="m must be an integer from 1 to 30"):
+        solve(make_problem(), m=value)
+
+
+def test_other_methods_do_not_choose():
+    with pytest.raises(ValueError, match="m must be an integer"):
+        solve(make_problem(), "sdca", m="auto")
+    with pytest.raises(ValueError, match="m must be an integer"):
+        solve(make_problem(), "saga", m="auto")
+
+
+def test_factors_of_one_column_and_one_row():
+    U, V = make_factors(5, 1, 1, 0)
+    assert solve(erm((U, V), np.ones(5), "square"), tol=1e-8).status == "converged"
+    assert solve(erm((U[:1], V), np.ones(1), "square"), tol=1e-8).status == "converged"
