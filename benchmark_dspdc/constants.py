@@ -84,9 +84,12 @@ def budget(operator):
     return max(LEAST_BUDGET, operator.constant_passes * operator.multiply_adds)
 
 
-def partition_constant(operator, dual, primal):
-    """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it."""
-    limit = budget(operator)
+def partition_constant(operator, dual, primal, limit=None):
+    """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
+    limit = budget(operator) if limit is None else limit
     if dual.largest == primal.largest == 1:
         return Constant(*operator.largest_entry2(limit))
     if dual.largest == 1 or primal.largest * operator.column_width == 1:
@@ -97,19 +100,19 @@ def partition_constant(operator, dual, primal):
             return Constant(float(sums.max()), "exact")
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
         return Constant(largest_norm2(pairs), "exact")
-    return _partition_bound(operator, dual, primal)
+    return _partition_bound(operator, dual, primal, limit)
 
 
-def _partition_bound(operator, dual, primal):
+def _partition_bound(operator, dual, primal, limit):
     whole_dual, whole_primal = whole(operator.shape[0]), whole(operator.shape[1])
-    found = [norm2(operator)]
+    found = [norm2(operator, limit)]
     for rows, columns, name in (
         (dual, whole_primal, "the norm of whole rows of a block"),
         (whole_dual, primal, "the norm of whole columns of a block"),
     ):
-        if (pairs := operator.pairs(rows, columns)).cost <= budget(operator):
+        if (pairs := operator.pairs(rows, columns)).cost <= limit:
             found.append(Constant(largest_norm2(pairs), name))
-    sums = operator.block_sums(primal, False, budget(operator))
+    sums = operator.block_sums(primal, False, limit)
     if sums is not None:
         # Rows of a block, then the blocks: the largest Frobenius norm.
         per_block = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
@@ -117,7 +120,7 @@ def _partition_bound(operator, dual, primal):
     found.append(Constant(
         dual.largest * float(operator.row_norms2.max()), "Frobenius norm of a block's rows"
     ))
-    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, budget(operator))]
+    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, limit)]
     best = min(found, key=lambda c: c.value)
     return Constant(best.value, f"upper bound ({best.kind})")
 
@@ -128,10 +131,13 @@ def whole(total):
 
 
 @single_threaded
-def norm2(operator):
-    """|A|^2, exactly where a Gram matrix can be had, else an upper bound."""
+def norm2(operator, limit=None):
+    """|A|^2, exactly where a Gram matrix can be had, else an upper bound.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
     pairs = operator.pairs(whole(operator.shape[0]), whole(operator.shape[1]))
-    if pairs.cost <= budget(operator):
+    if pairs.cost <= (budget(operator) if limit is None else limit):
         return Constant(largest_norm2(pairs), "|A|^2")
     frobenius = Constant(float(operator.row_norms2.sum()), "squared Frobenius norm of A")
     bound = Constant(operator.norm2_bound(), "|A|^2 by Collatz-Wielandt")

@@ -35,6 +35,9 @@ from .problem import Problem
 from .sampling import Partition
 from .threads import single_threaded
 
+#: What a constant may cost here, in units of what it may cost a method that waits for it.
+PATIENCE = 10
+
 
 class Known(NamedTuple):
     """What is known of a constant.
@@ -129,22 +132,30 @@ class ProblemConstants:
         from rich import box
         from rich.table import Table
 
+        bounded = not all(getattr(self, name).exact for name in self.NAMES)
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name in ("constant", "value", "at least", "what is known", "seconds"):
-            table.add_column(name, justify="left" if name[0] in "cw" else "right")
+        table.add_column("constant")
+        table.add_column("value", justify="right")
+        if bounded:
+            table.add_column("at least", justify="right")
+        table.add_column("what is known")
+        table.add_column("seconds", justify="right")
+
+        def add(name, value, lower, kind, seconds=None):
+            known = [f"{value:.4g}"]
+            if bounded:
+                known.append("" if lower is None else f"{lower:.4g}")
+            table.add_row(name, *known, kind, "" if seconds is None else f"{seconds:.3f}")
+
         for name in self.NAMES:
-            known = getattr(self, name)
-            shown = f"{name} (m = {self.m}, q = {self.q})" if name == "Lambda_qm" else name
-            table.add_row(
-                shown, f"{known.value:.4g}", "" if known.exact else f"{known.lower:.4g}",
-                known.kind, f"{known.seconds:.3f}",
-            )
-        table.add_row(
-            "m q Lambda_p1/p", f"{self.heuristic:.4g}", "",
-            f"the heuristic; Lambda_qm is {self.ratio:.3g} times that", "",
-        )
-        table.add_row("Lambda_p1/(lam gamma)", f"{self.kappa:.4g}", "", "kappa", "")
-        table.add_row("Lambda_pn/(n lam gamma)", f"{self.kappa_whole:.4g}", "", "", "")
+            value, lower, kind, seconds = getattr(self, name)
+            if name == "Lambda_qm":
+                kind = f"m = {self.m}, q = {self.q}: {kind}"
+            add(name, value, None if kind.endswith("exact") else lower, kind, seconds)
+        add("m q Lambda_p1/p", self.heuristic, None,
+            f"heuristic; Lambda_qm is {self.ratio:.3g} times that")
+        add("Lambda_p1/(lam gamma)", self.kappa, None, "kappa")
+        add("Lambda_pn/(n lam gamma)", self.kappa_whole, None, "kappa of whole passes")
         return table
 
     def __str__(self):
@@ -176,10 +187,12 @@ def constants(problem, m=None, q=None, seed=0):
 
     Notes
     -----
-    What a constant may cost is bounded (`benchmark_dspdc.constants.budget`); beyond
-    that an upper bound takes its place. Where blocks have different moduli lam_j of
-    strong convexity, norms are those of sqrt(lam/lam_j) A^j with lam the least
-    modulus, which are what step sizes are made of.
+    What a constant may cost is bounded, by `PATIENCE` times
+    `benchmark_dspdc.constants.budget`; beyond that an upper bound takes its place.
+    Lambda_qm is what DSPDC itself finds, within the budget. Where blocks have
+    different moduli lam_j of strong convexity, norms are those of
+    sqrt(lam/lam_j) A^j with lam the least modulus, which are what step sizes are
+    made of.
 
     Examples
     --------
@@ -198,6 +211,7 @@ def constants(problem, m=None, q=None, seed=0):
     sizes = {name: size for name, size in (("m", m), ("q", q)) if size is not None}
     DSPDC.validate(problem, **sizes)
     operator = problem.for_steps("each").operator
+    limit = PATIENCE * budget(operator)
     n, p = operator.shape
     rows, columns = (Partition(np.arange(k + 1), np.arange(k)) for k in (n, p))
 
@@ -212,14 +226,14 @@ def constants(problem, m=None, q=None, seed=0):
     def largest_column():
         if operator.column_width == 1:
             return float(operator.column_norms2.max()), "exact"
-        return partition_constant(operator, whole(n), columns)
+        return partition_constant(operator, whole(n), columns, limit)
 
     def norm():
-        value, kind = norm2(operator)
+        value, kind = norm2(operator, limit)
         return value, "exact" if kind == "|A|^2" else f"upper bound ({kind})"
 
     Lambda_p1 = known(lambda: (float(operator.row_norms2.max()), "exact"), rows, whole(p))
-    Lambda_11 = known(lambda: operator.largest_entry2(budget(operator)), rows, columns)
+    Lambda_11 = known(lambda: operator.largest_entry2(limit), rows, columns)
     Lambda_1n = known(largest_column, whole(n), columns)
     Lambda_pn = known(norm, whole(n), whole(p))
     begun = time.perf_counter()
