@@ -49,7 +49,7 @@ class Objective(BaseObjective):
         return dict(problem=self.problem)
 
     def evaluate_result(self, x=None, y=None, passes=np.nan, coordinate_updates=np.nan,
-                        eigendecompositions=np.nan):
+                        eigendecompositions=np.nan, iterations=np.nan):
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
@@ -62,6 +62,7 @@ class Objective(BaseObjective):
             passes=passes,
             coordinate_updates=coordinate_updates,
             eigendecompositions=eigendecompositions,
+            iterations=iterations,
             **self.task.scores(x),
         )
 

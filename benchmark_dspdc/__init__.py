@@ -10,14 +10,17 @@ The unknowns may also be positive semi-definite matrices: `matrix_risk`,
 
 from .matrix_problems import matrix_risk, mt_lmnn, trace_regression
 from .problem import Certificate, Problem, erm
+from .problem_constants import ProblemConstants, constants
 from .solver import Result, methods, solve
 from .version import __version__
 
 __all__ = [
     "Certificate",
     "Problem",
+    "ProblemConstants",
     "Result",
     "__version__",
+    "constants",
     "erm",
     "matrix_risk",
     "methods",

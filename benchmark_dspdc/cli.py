@@ -47,6 +47,30 @@ def _parser():
     )
     figure.set_defaults(run=_figure)
 
+    complexity = commands.add_parser(
+        "complexity", help="the paper's tables of rates, with the numbers of a problem"
+    )
+    complexity.add_argument(
+        "target", metavar="TARGET",
+        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"",
+    )
+    complexity.add_argument(
+        "-o", "--objective", default=None, metavar="OBJECTIVE",
+        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)",
+    )
+    complexity.add_argument(
+        "--results", type=Path, default=None, metavar="FILE",
+        help="a parquet file of `benchopt run` to compare with",
+    )
+    complexity.add_argument("--eps", type=float, default=1e-6, help="relative accuracy")
+    for name, total in (("m", "n"), ("q", "p")):
+        complexity.add_argument(
+            f"-{name}", type=_size, default=None,
+            help=f"block size of DSPDC, a count or a fraction of {total}",
+        )
+    complexity.add_argument("--json", type=Path, default=None, help="also write the figures there")
+    complexity.set_defaults(run=_complexity)
+
     importer = commands.add_parser(
         "import-libsvm", help="put a LIBSVM file that you have into libsvmdata's cache"
     )
@@ -91,6 +115,25 @@ def _figure(options):
 
     gap_curves(read_results(options.results or [newest_result()]), options.output, options.x)
     print(f"written: {options.output}")
+
+
+def _size(text):
+    """A count, a fraction, or a word that is left as it is."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _complexity(options):
+    from .report.complexity import run
+
+    run(
+        options.target, options.objective, options.results, options.eps, options.m, options.q,
+        options.json,
+    )
 
 
 def _import_libsvm(options):

@@ -14,6 +14,9 @@ every block (I, J) that an iteration can touch, and fast when it is close.
     constant (on the paper's first problem at m = 1, q = 50: 1162 against 1331
     for a partition), and the theorems do not cover it then.
 
+`benchmark_dspdc.constants` as a name of the package is a function, which shows these and the
+other constants of a problem (`benchmark_dspdc.problem_constants`).
+
 What is called an upper bound is one; see `benchmark_dspdc.operators.gram` for how.
 """
 
@@ -81,9 +84,14 @@ def budget(operator):
     return max(LEAST_BUDGET, operator.constant_passes * operator.multiply_adds)
 
 
-def partition_constant(operator, dual, primal):
-    """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it."""
-    limit = budget(operator)
+def partition_constant(operator, dual, primal, limit=None):
+    """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
+    limit = budget(operator) if limit is None else limit
+    if dual.largest == primal.largest == 1:
+        return Constant(*operator.largest_entry2(limit))
     if dual.largest == 1 or primal.largest * operator.column_width == 1:
         # A single row or column of numbers: its norm is a sum of squares.
         single_rows = dual.largest == 1
@@ -92,19 +100,19 @@ def partition_constant(operator, dual, primal):
             return Constant(float(sums.max()), "exact")
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
         return Constant(largest_norm2(pairs), "exact")
-    return _partition_bound(operator, dual, primal)
+    return _partition_bound(operator, dual, primal, limit)
 
 
-def _partition_bound(operator, dual, primal):
-    whole_dual, whole_primal = _whole(operator.shape[0]), _whole(operator.shape[1])
-    found = [norm2(operator)]
+def _partition_bound(operator, dual, primal, limit):
+    whole_dual, whole_primal = whole(operator.shape[0]), whole(operator.shape[1])
+    found = [norm2(operator, limit)]
     for rows, columns, name in (
         (dual, whole_primal, "the norm of whole rows of a block"),
         (whole_dual, primal, "the norm of whole columns of a block"),
     ):
-        if (pairs := operator.pairs(rows, columns)).cost <= budget(operator):
+        if (pairs := operator.pairs(rows, columns)).cost <= limit:
             found.append(Constant(largest_norm2(pairs), name))
-    sums = operator.block_sums(primal, False, budget(operator))
+    sums = operator.block_sums(primal, False, limit)
     if sums is not None:
         # Rows of a block, then the blocks: the largest Frobenius norm.
         per_block = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
@@ -112,20 +120,24 @@ def _partition_bound(operator, dual, primal):
     found.append(Constant(
         dual.largest * float(operator.row_norms2.max()), "Frobenius norm of a block's rows"
     ))
-    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, budget(operator))]
+    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, limit)]
     best = min(found, key=lambda c: c.value)
     return Constant(best.value, f"upper bound ({best.kind})")
 
 
-def _whole(total):
+def whole(total):
+    """The partition into a single block."""
     return Partition(np.array([0, total]), np.arange(total))
 
 
 @single_threaded
-def norm2(operator):
-    """|A|^2, exactly where a Gram matrix can be had, else an upper bound."""
-    pairs = operator.pairs(_whole(operator.shape[0]), _whole(operator.shape[1]))
-    if pairs.cost <= budget(operator):
+def norm2(operator, limit=None):
+    """|A|^2, exactly where a Gram matrix can be had, else an upper bound.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
+    pairs = operator.pairs(whole(operator.shape[0]), whole(operator.shape[1]))
+    if pairs.cost <= (budget(operator) if limit is None else limit):
         return Constant(largest_norm2(pairs), "|A|^2")
     frobenius = Constant(float(operator.row_norms2.sum()), "squared Frobenius norm of A")
     bound = Constant(operator.norm2_bound(), "|A|^2 by Collatz-Wielandt")
@@ -145,10 +157,10 @@ def row_blocks_norm2(operator, blocks, each):
     if blocks.largest == 1:
         norms2 = operator.row_norms2[blocks.order]
         return norms2 if each else float(norms2.max()), "exact"
-    whole = _whole(operator.shape[1])
+    columns = whole(operator.shape[1])
     if not each:
-        return partition_constant(operator, blocks, whole)
-    pairs = operator.pairs(blocks, whole)
+        return partition_constant(operator, blocks, columns)
+    pairs = operator.pairs(blocks, columns)
     if pairs.cost <= budget(operator):
         found = [top_eigenvalue(pairs.gram(k, 0)) for k in range(pairs.shape[0])]
         return np.array(found), "exact"
@@ -164,7 +176,7 @@ def column_blocks_norm2(operator, blocks):
     frobenius = np.add.reduceat(operator.column_norms2[blocks.order], blocks.starts[:-1])
     if blocks.largest * operator.column_width == 1:
         return frobenius, "exact"
-    pairs = operator.pairs(_whole(operator.shape[0]), blocks)
+    pairs = operator.pairs(whole(operator.shape[0]), blocks)
     if pairs.cost <= budget(operator):
         found = [top_eigenvalue(pairs.gram(0, k)) for k in range(pairs.shape[1])]
         return np.array(found), "exact"
@@ -179,7 +191,7 @@ def normalised_norms2(operator, blocks):
     number of rows; an upper bound of it where the Gram matrices are too large.
     """
     norms = np.sqrt(operator.row_norms2)
-    affordable = operator.pairs(blocks, _whole(operator.shape[1])).cost <= budget(operator)
+    affordable = operator.pairs(blocks, whole(operator.shape[1])).cost <= budget(operator)
 
     def of_block(rows):
         rows = rows[norms[rows] > 0.0]
@@ -190,6 +202,47 @@ def normalised_norms2(operator, blocks):
     # Methods on numbers are timed on one thread, those on matrices on several.
     every = side_by_side if operator.column_width > 1 else map
     return np.array(list(every(of_block, blocks.blocks)), dtype=np.float64)
+
+
+def largest_norm2_below(operator, dual, primal, steps=20):
+    """A lower bound on the largest |A_I^J|^2 over the pairs of blocks of two partitions.
+
+    y'Ax is raised in turn over unit vectors x and y that are zero outside of a block, each time
+    of the best block: power iteration where all of A is one block. It begins once at the
+    heaviest row and once at a random vector, and takes two passes a step at most.
+    """
+    n, p = operator.shape
+    root = np.sqrt(getattr(operator, "weights", np.ones(p)))
+    root = root.reshape((p,) + (1,) * (len(operator.x_shape) - 1))
+    lengths = np.sqrt(operator.row_norms2)
+    signs = np.where(np.random.default_rng(0).random(n) < 0.5, -1.0, 1.0)
+    best = 0.0
+    for y in (np.eye(1, n, int(lengths.argmax()))[0], lengths * signs):
+        before = 0.0
+        for _ in range(steps):
+            x = _heaviest(primal, root * operator.rmatvec(y))
+            y = _heaviest(dual, operator.matvec(root * _normalised(x)))
+            value = float(y @ y)
+            best = max(best, value)
+            if value <= before * (1.0 + 1e-6):
+                break
+            y, before = _normalised(y), value
+    return best
+
+
+def _heaviest(blocks, values):
+    """The values of the block with the largest sum of squares, zero elsewhere."""
+    squares = (values * values).reshape(len(values), -1).sum(axis=1)
+    sums = np.add.reduceat(squares[blocks.order], blocks.starts[:-1])
+    chosen = blocks.block(int(sums.argmax()))
+    out = np.zeros_like(values)
+    out[chosen] = values[chosen]
+    return out
+
+
+def _normalised(values):
+    size = np.linalg.norm(values)
+    return values / size if size > 0.0 else values
 
 
 def subset_bound(operator, m, q):

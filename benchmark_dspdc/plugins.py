@@ -1,4 +1,6 @@
-"""What the benchopt plug-ins under ``solvers/`` share; the only module here that imports benchopt.
+"""What the benchopt plug-ins under ``solvers/`` share.
+
+Beside `targets`, which does so when called, this is the only module here that imports benchopt.
 
 A plug-in names a method and its options; everything else is in `MethodSolver`
 for our own methods and in `PeerSolver` for those of other packages.
@@ -141,6 +143,7 @@ class MethodSolver(BaseSolver):
             x=self.algorithm.x, y=self.algorithm.y, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,
             eigendecompositions=self.algorithm.eigendecompositions,
+            iterations=self.algorithm.iterations,
         )
 
     # benchopt's cache knows the plug-in's file and parameters. The numerical

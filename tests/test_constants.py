@@ -1,3 +1,4 @@
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 import scipy.sparse
 from conftest import OPERATORS, make_factors
 
-from benchmark_dspdc import constants, erm
+from benchmark_dspdc import erm
 from benchmark_dspdc.constants import (
     coupling_constant,
     norm2,
@@ -15,6 +16,9 @@ from benchmark_dspdc.constants import (
 )
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.sampling import partition, subset
+
+# The module; the package has a function of this name.
+constants = import_module("benchmark_dspdc.constants")
 
 
 def make(kind, n, p, d=4, seed=0, scale=1.0):

@@ -1,5 +1,6 @@
 import copy
 import pickle
+from importlib import import_module
 from itertools import chain, combinations
 
 import cvxpy as cp
@@ -10,7 +11,7 @@ from conftest import LOSSES
 from replay import drawn_batches, drawn_blocks
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmark_dspdc import constants, erm, matrix_risk, mt_lmnn, psd, solve, trace_regression
+from benchmark_dspdc import erm, matrix_risk, mt_lmnn, psd, solve, trace_regression
 from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
 from benchmark_dspdc.constants import (
     coupling_constant,
@@ -34,6 +35,9 @@ from benchmark_dspdc.rules import Ascent
 from benchmark_dspdc.sampling import partition
 from benchmark_dspdc.solver import option_names
 from benchmark_dspdc.symmetric import pack, unpack
+
+# The module; the package has a function of this name.
+constants = import_module("benchmark_dspdc.constants")
 
 # Problems, each with all that it stands for written out -----------------------------------
 

@@ -192,8 +192,8 @@ class APCG(_Accelerated):
     @property
     def iterations_per_pass(self):
         operator = self.problem.operator
-        return operator.multiply_adds / (
-            1.5 * operator.kept_dual_cost(self._blocks.inverse_probability)
+        return operator.multiply_adds / operator.dual_pair_cost(
+            self._blocks.inverse_probability
         )
 
 

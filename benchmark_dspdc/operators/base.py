@@ -97,6 +97,10 @@ class Operator(ABC):
     def largest_head(self, size, transposed, budget):
         """max over rows of the sum of the `size` largest a_ij^2, or an upper bound of it."""
 
+    def largest_entry2(self, budget):
+        """The largest a_ij^2 and "exact", or an upper bound of it and what that is."""
+        return self.largest_head(1, False, budget), "exact"
+
     @abstractmethod
     def scaled_norm2(self, rows, scale, exact):
         """|diag(scale) A_I|^2, or an upper bound of it."""
@@ -153,6 +157,10 @@ class Operator(ABC):
     @abstractmethod
     def dual_pair(self):
         """State for accelerated dual methods, at zero; see `pairs`."""
+
+    def dual_pair_cost(self, r):
+        """Multiply-adds of an average block with `dual_pair`, r = n/m."""
+        return 1.5 * self.multiply_adds / r
 
     @abstractmethod
     def primal_pair(self):

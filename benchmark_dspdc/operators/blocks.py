@@ -198,6 +198,9 @@ class BlockOperator(Operator):
     def coupling_cost(self, r, s):
         return self.multiply_adds / np.maximum(r, s)
 
+    def primal_pair_cost(self, s):
+        return self.coupling_cost(1.0, s)
+
 
 class MatrixOperator(BlockOperator):
     """Matrices stored as they are, symmetrised and packed.

@@ -160,6 +160,17 @@ class FactorizedOperator(Operator):
         """Rows of A, for small samples of them."""
         return self.U[indices] @ self.Vt.T
 
+    def largest_entry2(self, budget):
+        if self.U.size * len(self.Vt) <= budget:
+            return super().largest_entry2(budget)
+        factors = [float(np.einsum("ij,ij->i", M, M).max()) for M in (self.U, self.Vt)]
+        value, kind = min(
+            (factors[0] * factors[1], "Cauchy-Schwarz on U and V"),
+            (float(self.row_norms2.max()), "the largest row norm"),
+            (float(self.column_norms2.max()), "the largest column norm"),
+        )
+        return value, f"upper bound ({kind})"
+
     def scaled_norm2(self, rows, scale, exact):
         if not exact:
             return np.inf
@@ -191,6 +202,10 @@ class FactorizedOperator(Operator):
             self.d, DenseRows(self.U), DenseRows(self.Vt), *np.zeros((3, self.U.shape[1])),
             np.zeros(p), float(n),
         )
+
+    def dual_pair_cost(self, r):
+        n, p = self.shape
+        return self.d * (2 * p + 3 * n / r)
 
     def primal_pair(self):
         return FactorPrimalPair(

@@ -17,6 +17,7 @@ TARGETS = (1e-3, 1e-6)
 MATRIX_TARGETS = (1e-2, 1e-3, 1e-4)
 
 PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
+ITERATIONS = "objective_iterations"
 
 #: Columns without which a file is not one of this suite's results.
 REQUIRED = (
@@ -67,7 +68,8 @@ def to_targets(frame, targets=TARGETS):
     """Time and work to each target gap, and the final gap, of every run.
 
     A run's time to a target is that of its first certified point at or below
-    it; NaN if there is none. Work is in passes, and in eigendecompositions.
+    it; NaN if there is none. Work is in passes, and in eigendecompositions and
+    iterations where the file has them.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def to_targets(frame, targets=TARGETS):
             reached = run[run["objective_relative_gap"] <= target]
             first = reached.iloc[0] if len(reached) else None
             out[f"seconds to {target:.0e}"] = None if first is None else first["time"]
-            for work in (PASSES, EIGENDECOMPOSITIONS):
+            for work in (PASSES, EIGENDECOMPOSITIONS, ITERATIONS):
                 if work in run:
                     name = work.removeprefix("objective_")
                     out[f"{name} to {target:.0e}"] = None if first is None else first[work]
