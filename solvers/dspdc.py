@@ -15,6 +15,7 @@ class Solver(MethodSolver):
         "Lambda": ["auto"],
         "theorem": [1],
         "heuristic_scale": [1.0],
+        "probabilities": ["uniform"],
         "moduli": ["each"],
     }
     requirements = []
