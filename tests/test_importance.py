@@ -360,7 +360,7 @@ def heavy_rows(written):
 
 MATRICES = {
     "blocks": lambda: heavy_rows(
-        risk_problem("square", n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1.0])
+        risk_problem("square", n=12, p=4, d=3, lam=[0.5, 0.3, 0.4, 1.0])
     ),
     "trace": lambda: trace_problem(n=12, p=3, d=3),
     "metrics": lambda: metric_problem(
@@ -393,11 +393,13 @@ def test_matrix_iterates_are_those_of_the_transcription(kind, m, q):
         A, written.b, written.loss, step, written.lam.min(), written.problem.gamma, "dspdc",
         dict(m=m, q=q), np.arange(p * d * d).reshape(p, -1),
     )
-    for x, y, _ in iterates:
+    for t, (x, y, _) in enumerate(iterates, 1):
         algorithm.advance(1)
-        X = x.reshape(p, d, d) * roots[:, None, None]
-        np.testing.assert_allclose(algorithm.x, X, atol=1e-8)
-        np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
+        if t % 20 in (1, 0):
+            X = x.reshape(p, d, d) * roots[:, None, None]
+            np.testing.assert_allclose(algorithm.x, X, atol=1e-8)
+            np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
+    assert t == ITERATIONS
 
 
 # Optima and rates --------------------------------------------------------------------------
@@ -557,13 +559,13 @@ def test_the_dual_gap_of_sdca_shrinks_at_the_rate_of_its_theorem(m):
     ("spdc", dict(m=1, steps="dspdc"), 4.0), ("sdca", dict(m=1), 3.0),
 ])
 def test_importance_takes_fewer_iterations_where_norms_are_uneven(method, options, factor):
-    problem, _ = uneven_problem(n=200, p=24, d=6, lambda1=1e-4, lambda2=1e-2)
+    problem, _ = uneven_problem(n=100, p=24, d=6, lambda1=1e-4, lambda2=2e-2)
     taken = {}
     for probabilities in ("uniform", "importance"):
         updates = []
         for seed in range(3):
             result = solve(
-                problem, method, tol=1e-6, seed=seed, max_seconds=None, max_passes=20_000,
+                problem, method, tol=1e-5, seed=seed, max_seconds=None, max_passes=20_000,
                 probabilities=probabilities, **options,
             )
             assert result.status == "converged"

@@ -13,7 +13,7 @@ def largest_weight(norms, K):
     def total(t):
         return np.sum((1 + np.sqrt(1 + 4 * K * t * norms ** 2)) / (2 * K))
     low, high = 1e-30, 1e30
-    for _ in range(200):
+    for _ in range(65):
         middle = np.sqrt(low * high)
         low, high = (middle, high) if total(middle) <= 1 else (low, middle)
     return low
@@ -27,7 +27,7 @@ def dspdc_parameters(norms, n, lam, gamma):
         a = (norms / b).max(axis=1)
         b = (norms / a[:, None]).max(axis=0) / np.sqrt(lam * gamma * n)
         low, high = max(len(a), len(b)), len(a) + len(b) + a.sum() * b.sum()
-        for _ in range(100):
+        for _ in range(55):
             K = (low + high) / 2
             enough = largest_weight(a, K) * largest_weight(b, K) >= 1
             low, high = (low, K) if enough else (K, high)
