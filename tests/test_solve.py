@@ -163,7 +163,8 @@ def test_option_names_include_those_passed_on():
     assert option_names(METHODS["sdca"]) == {
         "m", "scaling", "order", "probabilities", "moduli"
     }
-    with pytest.raises(ValueError, match="no option .q.; it has m, moduli, order, probabilities"):
+    message = "no option .q.; it has m, moduli, order, probabilities, scaling"
+    with pytest.raises(ValueError, match=message):
         check_options(METHODS["sdca"], dict(q=3))
 
 
