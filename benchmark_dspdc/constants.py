@@ -30,6 +30,9 @@ from .operators.gram import largest_norm2, top_eigenvalue
 from .sampling import Partition
 from .threads import side_by_side, single_threaded
 
+#: Pairs of blocks whose norms are kept at most.
+MOST_PAIRS = 10 ** 7
+
 #: Multiply-adds that computing a constant may take at least; see `Operator.constant_passes`.
 LEAST_BUDGET = 3e8
 
@@ -101,6 +104,41 @@ def partition_constant(operator, dual, primal, limit=None):
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
         return Constant(largest_norm2(pairs), "exact")
     return _partition_bound(operator, dual, primal, limit)
+
+
+@single_threaded
+def pair_norms2(operator, dual, primal):
+    """|A_I^J|^2 of every pair of blocks of two partitions, or upper bounds of them.
+
+    Returns
+    -------
+    norms2 : ndarray of shape (r, s), or None
+        None if there are more than `MOST_PAIRS`.
+    kind : str
+        What is known of them.
+    """
+    limit = budget(operator)
+    shape = len(dual.starts) - 1, len(primal.starts) - 1
+    if shape[0] * shape[1] > MOST_PAIRS:
+        return None, "too many pairs"
+    if dual.largest == 1 or primal.largest * operator.column_width == 1:
+        single_rows = dual.largest == 1
+        sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
+        if sums is not None and sums.shape[1] == shape[single_rows]:
+            return sums[dual.order] if single_rows else sums[primal.order].T, "exact"
+    elif (pairs := operator.pairs(dual, primal)).cost <= limit:
+        return np.array([
+            [top_eigenvalue(pairs.gram(k, l)) for l in range(shape[1])] for k in range(shape[0])
+        ]), "exact"
+    rows, _ = row_blocks_norm2(operator, dual, each=True)
+    columns, _ = column_blocks_norm2(operator, primal)
+    bounds = np.minimum(rows[:, None], columns)
+    sums = operator.block_sums(primal, False, limit)
+    if sums is not None:
+        # Frobenius norms; one column stands for all where it is their maximum.
+        frobenius = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
+        bounds = np.minimum(bounds, frobenius)
+    return bounds, "upper bounds"
 
 
 def _partition_bound(operator, dual, primal, limit):

@@ -139,13 +139,19 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
     return decorate if function is None else decorate(function)
 
 
-def generic(declaration):
+def generic(declaration=None, *, interpreted=False):
     """Declare a function dispatched on the type of its first argument.
 
     The declaration's signature and docstring are the contract; its own body
     is never run. Bodies are added with ``name.register(Type)``. For NamedTuple
     types they are compiled, into whatever calls them or, when called from
     Python, by themselves; for any other type they run as they are.
+
+    Parameters
+    ----------
+    interpreted : bool
+        When called from Python run all bodies as they are: for those that do
+        less than it takes to hand the arguments to compiled code.
 
     Examples
     --------
@@ -156,6 +162,8 @@ def generic(declaration):
     ... def _(loss, z, b):
     ...     return 0.5 * (z - b) ** 2
     """
+    if declaration is None:
+        return functools.partial(generic, interpreted=interpreted)
     bodies, callables = {}, {}
 
     @functools.wraps(declaration)
@@ -168,7 +176,8 @@ def generic(declaration):
             )
         if cls not in callables:
             body = bodies[cls]
-            callables[cls] = njit(body) if issubclass(cls, tuple) else body
+            compiled = issubclass(cls, tuple) and not interpreted
+            callables[cls] = njit(body) if compiled else body
         return callables[cls](first, *args)
 
     def register(cls):

@@ -12,6 +12,9 @@ coordinate the same probability, which is what the convergence proof needs.
 `Subset`
     A fresh uniform subset of given size each time, as the paper's text says.
 
+`Weighted` and `Stepped` draw the blocks of a partition with probabilities that
+differ, for methods whose steps are made for that.
+
 For the theory r (or s) is the inverse of that probability: the number of
 blocks of a partition, n/m for subsets.
 """
@@ -67,6 +70,29 @@ class Weighted(NamedTuple):
     threshold: np.ndarray
     alias: np.ndarray
     boosts: np.ndarray
+
+    inverse_probability = Partition.inverse_probability
+    largest = Partition.largest
+    block = Partition.block
+    blocks = Partition.blocks
+
+
+class Stepped(NamedTuple):
+    """As `Weighted`, for primal blocks that have a step and an extrapolation of their own.
+
+    Attributes
+    ----------
+    taus, momenta : ndarray
+        The step tau and 1 + theta of the block that begins at a position.
+    """
+
+    starts: np.ndarray
+    order: np.ndarray
+    threshold: np.ndarray
+    alias: np.ndarray
+    boosts: np.ndarray
+    taus: np.ndarray
+    momenta: np.ndarray
 
     inverse_probability = Partition.inverse_probability
     largest = Partition.largest
@@ -135,9 +161,21 @@ def weighted(blocks, probabilities):
         threshold[other] -= 1.0 - threshold[k]
         (small if threshold[other] < 1.0 else large).append(other)
     threshold[small + large] = 1.0
-    boosts = np.zeros(blocks.starts[-1])
-    boosts[blocks.starts[:-1]] = 1.0 / probabilities
+    boosts = _at_starts(blocks, 1.0 / probabilities)
     return Weighted(blocks.starts, blocks.order, threshold, alias, boosts)
+
+
+def stepped(blocks, probabilities, taus, thetas):
+    """`weighted`, with the steps and the extrapolations of each block."""
+    each = _at_starts(blocks, taus), _at_starts(blocks, 1.0 + thetas)
+    return Stepped(*weighted(blocks, probabilities), *each)
+
+
+def _at_starts(blocks, values):
+    """Values of blocks, each at the position where the block begins."""
+    out = np.zeros(blocks.starts[-1])
+    out[blocks.starts[:-1]] = values
+    return out
 
 
 def generator(seed):
@@ -207,7 +245,8 @@ def _(sampler, state, ahead):
 
 
 @njit(inline=True)
-def _weighted_block(sampler, state):
+def weighted_block(sampler, state):
+    """A block drawn by the alias method."""
     place = uniform(state) * sampler.threshold.shape[0]
     block = np.int64(place)
     if uniform(state) >= sampler.threshold[block]:
@@ -215,20 +254,23 @@ def _weighted_block(sampler, state):
     return block
 
 
-@draw.register(Weighted)
-def _(sampler, state, ahead):
+def _draw_weighted(sampler, state, ahead):
     if ahead[0] < 0:
-        block = _weighted_block(sampler, state)
+        block = weighted_block(sampler, state)
         ahead[0] = sampler.starts[block]
         ahead[1] = sampler.starts[block + 1]
     lo, hi = ahead[0], ahead[1]
-    block = _weighted_block(sampler, state)
+    block = weighted_block(sampler, state)
     ahead[0] = sampler.starts[block]
     ahead[1] = sampler.starts[block + 1]
     return lo, hi
 
 
-@generic
+draw.register(Weighted)(_draw_weighted)
+draw.register(Stepped)(_draw_weighted)
+
+
+@generic(interpreted=True)
 def inverse_probability(sampler, average, lo):
     """One over the probability of the block drawn at `lo`; `average` if all are alike."""
 

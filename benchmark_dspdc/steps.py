@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 
 class Steps(NamedTuple):
@@ -63,6 +64,119 @@ def spdc(n, r, R, lam, gamma):
     sigma = n * math.sqrt(r * lam / gamma) / (2.0 * R)
     theta = 1.0 - 1.0 / (r + R * math.sqrt(r / (lam * gamma)))
     return Steps(tau, sigma, theta)
+
+
+class Importance(NamedTuple):
+    """Probabilities and steps of blocks that are not equally likely; see docs/importance.md.
+
+    Attributes
+    ----------
+    p, q : ndarray
+        Probabilities of the dual and of the primal blocks.
+    sigma, tau : ndarray
+        Their steps.
+    iterations : float
+        K: Delta(t) of the proof contracts by 1 - 1/K an iteration.
+    """
+
+    p: np.ndarray
+    q: np.ndarray
+    sigma: np.ndarray
+    tau: np.ndarray
+    iterations: float
+
+    def theta(self, theorem=1):
+        """theta_J = (1 - 1/(c K))/q_J, c = 1 for the distance and 2 for the objective gap."""
+        return (1.0 - 1.0 / (theorem * self.iterations)) / self.q
+
+
+def dspdc_importance(n, rows, columns, lam, gamma):
+    """Probabilities and steps of DSPDC, given |A_I^J| <= rows_I columns_J.
+
+    The least K for which there are probabilities with
+
+        p_I (K p_I - 1) q_J (K q_J - 1) >= (rows_I columns_J)^2/(lam gamma n),
+
+    which is at most r + s + sum_I rows_I sum_J columns_J/sqrt(lam gamma n). With
+    2 K p_I = 1 + sqrt(1 + z rows_I^2) and 2 K q_J = 1 + sqrt(1 + w columns_J^2)
+    these are equalities if z w = 16 K^2/(lam gamma n), and K follows from z by
+    the sum of the p_I: one equation in z, that the q_J sum to one, is left.
+    """
+    rows, columns = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
+    r, s = len(rows), len(columns)
+    product = (rows.max() * columns.max()) ** 2 / (lam * gamma * n)
+    if product > 0.0:
+        a2, b2 = (rows / rows.max()) ** 2, (columns / columns.max()) ** 2
+
+        def primal_weight(log_z):
+            K = r + _excess(a2, math.exp(log_z))
+            return 16.0 * product * K * K * math.exp(-log_z)
+
+        def difference(log_z):
+            both = _excess(a2, math.exp(log_z)) - _excess(b2, primal_weight(log_z))
+            return (r - s) + both
+
+        low = high = 0.0
+        while difference(low) > 0.0:
+            low -= 10.0
+        while difference(high) < 0.0:
+            high += 10.0
+        log_z = brentq(difference, low, high, xtol=1e-14, rtol=1e-14) if low < high else low
+        z, w = math.exp(log_z), primal_weight(log_z)
+    else:
+        a2, b2, z, w = np.zeros(r), np.zeros(s), 0.0, 0.0
+    K = max(r + _excess(a2, z), s + _excess(b2, w))
+    p, q2 = _shares(a2, z, K)
+    q, q1 = _shares(b2, w, K)
+    # As in `dspdc`: without coupling a huge step stands for an infinite one.
+    tau = 1.0 / (2.0 * lam * q * np.maximum(q1, 1e-15))
+    sigma = n / (2.0 * gamma * p * np.maximum(q2, 1e-15))
+    return Importance(p, q, sigma, tau, K)
+
+
+def _excess(squares, weight):
+    """The sum of (sqrt(1 + weight squares) - 1)/2."""
+    scaled = weight * squares
+    return 0.5 * float(np.sum(scaled / (1.0 + np.sqrt(1.0 + scaled))))
+
+
+def _shares(squares, weight, K):
+    """Probabilities (1 + sqrt(1 + weight squares))/(2K), and Q = K - 1/probability."""
+    scaled = weight * squares
+    heights = 1.0 + np.sqrt(1.0 + scaled)
+    return heights / heights.sum(), K * scaled / heights ** 2
+
+
+def spdc_importance(n, norms, lam, gamma, alpha=0.5):
+    """SPDC's own non-uniform sampling (Zhang & Xiao 2017), with the norms of the batches A_I.
+
+    p_I = (1 - alpha)/r + alpha |A_I|/S with S = sum_I |A_I|, and an iteration
+    count a nat of r/(1 - alpha) + S/(alpha sqrt(lam gamma n)). For single rows
+    tau = alpha sqrt(gamma n/lam)/(2S) and rho_i = p_i n/sigma with
+    sigma = alpha n sqrt(n lam/gamma)/(2S) are theirs, as recalled; the proof in
+    docs/importance.md covers them, and batches too.
+    """
+    r = len(norms)
+    total = float(np.sum(norms))
+    p = np.full(r, 1.0 / r)
+    if total > 0.0:
+        p = (1.0 - alpha) / r + alpha * norms / total
+    size = max(total / (alpha * math.sqrt(lam * gamma * n)), 1e-15)    # Q1 = Q2 of the proof
+    tau = np.array([1.0 / (2.0 * lam * size)])
+    return Importance(p, np.ones(1), n / (2.0 * gamma * p * size), tau, r / (1.0 - alpha) + size)
+
+
+def sdca_importance(rho, gamma):
+    """Probabilities of SDCA's batches, and its iterations a nat (Zhao & Zhang 2015).
+
+    rho is that of `sdca`, the largest of each batch. A step gains at least
+    s_i = gamma/(gamma + rho_i) times its share of the gap, so the gap of the
+    dual contracts by 1 - min_I p_I s_I, best with p_I ~ 1 + rho_I/gamma: then
+    K = sum_I (1 + rho_I/gamma) instead of r max_I (1 + rho_I/gamma).
+    """
+    weights = 1.0 + rho / gamma
+    K = float(weights.sum())
+    return weights / K, K
 
 
 def sdca(n, row_norm2, scale, lam):

@@ -18,6 +18,7 @@ class Solver(MethodSolver):
         "Lambda": ["auto"],
         "theorem": [1],
         "heuristic_scale": [1.0],
+        "probabilities": ["uniform"],
         "moduli": ["each"],
         "calibrate": [False],
     }

@@ -9,5 +9,8 @@ class Solver(MethodSolver):
 
     name = "SDCA"
     method = "sdca"
-    parameters = {"m": [1], "order": ["permuted"], "scaling": ["tight"], "moduli": ["each"]}
+    parameters = {
+        "m": [1], "order": ["permuted"], "scaling": ["tight"], "probabilities": ["uniform"],
+        "moduli": ["each"],
+    }
     requirements = []

@@ -10,6 +10,7 @@ class Solver(MethodSolver):
     name = "SPDC"
     method = "spdc"
     parameters = {
-        "m": [1], "steps": ["authors"], "sampling": ["partition"], "moduli": ["each"],
+        "m": [1], "steps": ["authors"], "sampling": ["partition"],
+        "probabilities": ["uniform"], "moduli": ["each"],
     }
     requirements = []

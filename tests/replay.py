@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from benchmark_dspdc.algorithms.sdca import QUEUE, fill_queue, next_block
-from benchmark_dspdc.sampling import draw, generator, partition, weighted
+from benchmark_dspdc.algorithms.sdca import QUEUE, Epochs, fill_queue, next_block
+from benchmark_dspdc.sampling import Partition, draw, generator, partition, weighted
 
 
 def drawn_blocks(algorithm, n_iterations, seed):
@@ -20,20 +20,25 @@ def drawn_blocks(algorithm, n_iterations, seed):
     return blocks
 
 
-def drawn_batches(algorithm, n_iterations, seed):
-    """The index sets that a fresh SDCA with this seed will use."""
+def drawn_batches(algorithm, n_iterations, seed, probabilities=None):
+    """The index sets that a fresh SDCA with this seed will use.
+
+    `probabilities` are those of the batches, where they are not all alike.
+    """
     seeds = np.random.SeedSequence(seed)
     state = generator(seeds.generate_state(1)[0])
     n_blocks = int(algorithm.info["r"])
-    visits, memory = np.arange(n_blocks), np.zeros(QUEUE + 2, dtype=np.int64)
-    permuted = algorithm.info["order"] == "permuted"
-    fill_queue(visits, memory, permuted, n_blocks, state)
+    memory = np.zeros(QUEUE + 2, dtype=np.int64)
+    batches = Epochs(np.arange(n_blocks), algorithm.info["order"] == "permuted")
+    if probabilities is not None:
+        batches = weighted(Partition(algorithm._starts, None), probabilities)
+    fill_queue(batches, memory, state)
     queue = list(memory[:QUEUE])
     n = algorithm.problem.shape[0]
     order = np.arange(n) if algorithm._order is None else algorithm._order
     starts = algorithm._starts
     while len(queue) < n_iterations:
-        queue.append(next_block(visits, memory, permuted, n_blocks, state))
+        queue.append(next_block(batches, memory, state))
     return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
 
 

@@ -159,6 +159,11 @@ def test_no_data_to_speak_of_is_no_obstacle():
         assert solve(erm(A, np.ones(6), "square"), adaptive=True).status == "converged"
 
 
+def test_importance_and_adaptive_steps_exclude_each_other():
+    with pytest.raises(ValueError, match="cannot be adaptive"):
+        solve(make_problem(), adaptive=True, probabilities="importance")
+
+
 @pytest.mark.parametrize("value", ["yes", 1, None])
 def test_adaptive_is_true_or_false(value):
     with pytest.raises(ValueError, match="adaptive must be true or false"):

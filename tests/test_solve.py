@@ -157,12 +157,15 @@ def test_something_else_than_a_problem_is_refused():
 
 def test_option_names_include_those_passed_on():
     assert option_names(METHODS["dspdc"]) == {
-        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "adaptive", "calibrate",
-        "moduli",
+        "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "adaptive",
+        "probabilities", "calibrate", "moduli",
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
-    assert option_names(METHODS["sdca"]) == {"m", "scaling", "order", "moduli"}
-    with pytest.raises(ValueError, match="no option .q.; it has m, moduli, order, scaling"):
+    assert option_names(METHODS["sdca"]) == {
+        "m", "scaling", "order", "probabilities", "moduli"
+    }
+    message = "no option .q.; it has m, moduli, order, probabilities, scaling"
+    with pytest.raises(ValueError, match=message):
         check_options(METHODS["sdca"], dict(q=3))
 
 

@@ -11,48 +11,81 @@ proximal form).
 
 M. Takac, A. Bijral, P. Richtarik, N. Srebro. Mini-batch primal and dual
 methods for SVMs. ICML 2013 (mini-batches).
+
+P. Zhao, T. Zhang. Stochastic optimization with importance sampling for
+regularized loss minimization. ICML 2015 (probabilities).
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import steps as formulas
 from ..checks import choose
 from ..constants import normalised_norms2
-from ..jit import njit
+from ..jit import generic, njit
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..rules import Ascent, dual_step
-from ..sampling import below, block_size, generator, partition, shuffle_head
+from ..sampling import (
+    Partition,
+    Weighted,
+    below,
+    block_size,
+    generator,
+    partition,
+    shuffle_head,
+    weighted,
+    weighted_block,
+)
 from ..threads import single_threaded
 from .base import Algorithm
+from .importance import check_order
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16
 
 
-@njit(inline=True, cache=True)
-def next_block(visits, memory, permuted, n_blocks, state):
-    """The batch after the last one: a free draw, or the next of a permuted epoch."""
-    if not permuted:
+class Epochs(NamedTuple):
+    """Batches that are equally likely: drawn freely, or each once an epoch in a random order."""
+
+    visits: np.ndarray
+    permuted: bool
+
+
+@generic
+def next_block(batches, memory, state):
+    """The batch after the last one."""
+
+
+@next_block.register(Epochs)
+def _(batches, memory, state):
+    n_blocks = batches.visits.shape[0]
+    if not batches.permuted:
         return below(state, n_blocks)
     done = memory[QUEUE]
     if done == n_blocks:
         done = 0
     if done == 0:
-        shuffle_head(visits, n_blocks, state)
+        shuffle_head(batches.visits, n_blocks, state)
     memory[QUEUE] = done + 1
-    return visits[done]
+    return batches.visits[done]
+
+
+@next_block.register(Weighted)
+def _(batches, memory, state):
+    return weighted_block(batches, state)
 
 
 @njit
-def fill_queue(visits, memory, permuted, n_blocks, state):
+def fill_queue(batches, memory, state):
     """Draw the first batches."""
     for k in range(QUEUE):
-        memory[k] = next_block(visits, memory, permuted, n_blocks, state)
+        memory[k] = next_block(batches, memory, state)
 
 
 @njit
-def iterate(kept, rule, reg, b, y, starts, order, visits, memory, permuted, distance, state,
-            counters, buffer, n_iterations):
+def iterate(kept, rule, reg, b, y, starts, order, batches, memory, distance, state, counters,
+            buffer, n_iterations):
     """Dual ascent on one batch an iteration.
 
     ``memory`` is a ring of the batches drawn ahead, then how many of the
@@ -60,11 +93,10 @@ def iterate(kept, rule, reg, b, y, starts, order, visits, memory, permuted, dist
     is fetched in two stages, as finding a sparse row takes a look-up itself:
     where it is, when drawn, and the row `distance` iterations before its use.
     """
-    n_blocks = starts.shape[0] - 1
     head = memory[QUEUE + 1]
     for _ in range(n_iterations):
         block = memory[head]
-        memory[head] = next_block(visits, memory, permuted, n_blocks, state)
+        memory[head] = next_block(batches, memory, state)
         announce(kept, order, starts[memory[head]])
         soon = memory[(head + distance) % QUEUE]
         fetch(kept, order, starts[soon], starts[soon + 1], b, y, rule.rho)
@@ -102,23 +134,35 @@ class SDCA(Algorithm):
         Batches drawn independently, as the theory has it, or each once an
         epoch in a random order, which takes about half the epochs in
         practice.
+    probabilities : {"uniform", "importance"}
+        All batches equally likely, or by their norms, p_i ~ 1 + |a_i|^2/(lam gamma n)
+        for m = 1; only with order="random".
 
     Notes
     -----
     Iterations to accuracy eps for m = 1: O((n + kappa) log(1/eps)),
-    kappa = max_i |a_i|^2/(lam gamma). The primal point is x = grad g*(-A'y/n).
+    kappa = max_i |a_i|^2/(lam gamma), with importance the mean of them.
+    The primal point is x = grad g*(-A'y/n).
     """
 
     name = "sdca"
 
-    def setup(self, seeds, m=1, scaling="tight", order="random"):
+    @classmethod
+    def validate(cls, problem, **options):
+        super().validate(problem, **options)
+        check_order(options.get("probabilities", "uniform"), options.get("order", "random"))
+
+    def setup(self, seeds, m=1, scaling="tight", order="random", probabilities="uniform"):
         choose(scaling, ("tight", "safe"), "scaling")
         choose(order, ("random", "permuted"), "order")
+        check_order(probabilities, order)
         operator = self.problem.operator
         n = self.problem.shape[0]
         m = block_size(m, n, "m")
         rng = np.random.default_rng(seeds.spawn(1)[0])
         blocks = partition(n, m, rng)
+        if blocks.largest == 1:
+            blocks = Partition(blocks.starts, np.arange(n))
         n_blocks = len(blocks.starts) - 1
         self._starts = blocks.starts
         # Single rows in their own order need no indirection.
@@ -138,18 +182,22 @@ class SDCA(Algorithm):
         self._iterate = iterate if compiled else single_threaded(iterate.py_func)
         self._renew = start if compiled else start.py_func
         self._counters[2] += self._refresh()
-        self._permuted = order == "permuted"
-        self._visits = np.arange(n_blocks)
+        self._batches = Epochs(np.arange(n_blocks), order == "permuted")
+        if probabilities == "importance":
+            largest = np.maximum.reduceat(rho[blocks.order], blocks.starts[:-1])
+            shares, iterations = formulas.sdca_importance(largest, self.problem.gamma)
+            self._batches = weighted(blocks, shares)
+            self.info.update(iterations_per_nat=iterations)
         self._memory = np.zeros(QUEUE + 2, dtype=np.int64)
         self._generator = generator(seeds.generate_state(1)[0])
-        fill_queue(self._visits, self._memory, self._permuted, n_blocks, self._generator)
+        fill_queue(self._batches, self._memory, self._generator)
         # About 16 kB ahead: enough to hide the memory, little enough to stay in the cache.
         row = operator.multiply_adds / (2 * n)
         self._distance = int(np.clip(2000 / (row * blocks.largest), 1, QUEUE // 2))
         self._buffer = np.empty(blocks.largest)
         self.info.update(
             m=blocks.largest, r=float(n_blocks), scaling=scaling, order=order,
-            scale=float(scales.max()),
+            probabilities=probabilities, scale=float(scales.max()),
         )
 
     def _refresh(self):
@@ -159,8 +207,8 @@ class SDCA(Algorithm):
     def _run(self, n_iterations):
         self._iterate(
             self._kept, self._rule, self.problem.reg, self.problem.b, self._y,
-            self._starts, self._order, self._visits, self._memory, self._permuted,
-            self._distance, self._generator, self._counters, self._buffer, n_iterations,
+            self._starts, self._order, self._batches, self._memory, self._distance,
+            self._generator, self._counters, self._buffer, n_iterations,
         )
 
     @property
