@@ -135,7 +135,8 @@ class MethodSolver(BaseSolver):
         if self.algorithm is None:
             return self.outcome
         return dict(
-            x=self.algorithm.x, y=self.algorithm.y, passes=self.algorithm.passes,
+            x=self.algorithm.x, y=self.algorithm.y, iterations=self.algorithm.iterations,
+            predicted_rate=self.algorithm.predicted_rate, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,
             eigendecompositions=self.algorithm.eigendecompositions,
         )
