@@ -14,7 +14,8 @@ class Objective(BaseObjective):
 
     `gap` is P(x) - max(D(y), D(phi'(Ax))), computed here from x and y alone;
     `relative_gap` is gap / max(1, |P|); `own_gap` is P(x) - D(y) with the method's own y.
-    `passes` counts multiply-adds in units of one A x plus one A'y.
+    `passes` counts multiply-adds in units of one A x plus one A'y. `predicted_rate` is
+    what a method's theorem promises an iteration, where it has one.
     """
 
     name = "ERM"
@@ -48,8 +49,8 @@ class Objective(BaseObjective):
     def get_objective(self):
         return dict(problem=self.problem)
 
-    def evaluate_result(self, x=None, y=None, passes=np.nan, coordinate_updates=np.nan,
-                        eigendecompositions=np.nan, iterations=np.nan):
+    def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
+                        passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan):
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
@@ -59,10 +60,11 @@ class Objective(BaseObjective):
             gap=certificate.gap,
             relative_gap=certificate.relative_gap,
             own_gap=certificate.own_gap,
+            iterations=iterations,
+            predicted_rate=predicted_rate,
             passes=passes,
             coordinate_updates=coordinate_updates,
             eigendecompositions=eigendecompositions,
-            iterations=iterations,
             **self.task.scores(x),
         )
 

@@ -37,11 +37,21 @@ MOST_PAIRS = 10 ** 7
 LEAST_BUDGET = 3e8
 
 
+GIVEN = "given"
+HEURISTIC = "heuristic, may lie below the true constant"
+ESTIMATED = "estimated from a sample of rows"
+
+
 class Constant(NamedTuple):
     """A value and, in words, what is known of it."""
 
     value: float
     kind: str
+
+    @property
+    def is_bound(self):
+        """Whether it is known to be at least the true constant, as the theorems ask."""
+        return self.kind not in (GIVEN, HEURISTIC, ESTIMATED)
 
 
 @single_threaded
@@ -62,7 +72,7 @@ def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
     """
     check_number(heuristic_scale, "heuristic_scale", 0.0, strict=True)
     if isinstance(Lambda, Real) and not isinstance(Lambda, bool):
-        return Constant(check_number(Lambda, "Lambda", 0.0), "given")
+        return Constant(check_number(Lambda, "Lambda", 0.0), GIVEN)
     choose(Lambda, ("auto", "partition", "bound", "heuristic"), "Lambda")
     partitioned = isinstance(dual, Partition) and isinstance(primal, Partition)
     if Lambda == "auto":
@@ -79,7 +89,7 @@ def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
     if Lambda == "bound":
         return subset_bound(operator, m, q)
     value = heuristic_scale * m * q * float(operator.row_norms2.max()) / operator.shape[1]
-    return Constant(value, "heuristic, may lie below the true constant")
+    return Constant(value, HEURISTIC)
 
 
 def budget(operator):

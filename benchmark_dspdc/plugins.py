@@ -140,10 +140,10 @@ class MethodSolver(BaseSolver):
         if self.algorithm is None:
             return self.outcome
         return dict(
-            x=self.algorithm.x, y=self.algorithm.y, passes=self.algorithm.passes,
+            x=self.algorithm.x, y=self.algorithm.y, iterations=self.algorithm.iterations,
+            predicted_rate=self.algorithm.predicted_rate, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,
             eigendecompositions=self.algorithm.eigendecompositions,
-            iterations=self.algorithm.iterations,
         )
 
     # benchopt's cache knows the plug-in's file and parameters. The numerical

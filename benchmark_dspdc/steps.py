@@ -44,8 +44,13 @@ def dspdc(n, r, s, Lambda, lam, gamma, theorem=1):
     # finite step does the same and keeps the arithmetic free of inf * 0.
     tau = s / (2.0 * lam * max(q1, 1e-15))
     sigma = n * r / (2.0 * gamma * max(q2, 1e-15))
-    theta = s - s / (theorem * float(iterations_per_nat(r, s, scale)))
+    theta = s - s * dspdc_rate(n, r, s, Lambda, lam, gamma, theorem)
     return Steps(tau, sigma, theta)
+
+
+def dspdc_rate(n, r, s, Lambda, lam, gamma, theorem=1):
+    """1 - theta/s: the bounds of Theorems 1 and 2 go down by 1 - this in an iteration."""
+    return 1.0 / (theorem * float(iterations_per_nat(r, s, Lambda / (lam * gamma * n))))
 
 
 def iterations_per_nat(r, s, scale):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmark_dspdc.algorithms.dspdc import _restored
 from benchmark_dspdc.algorithms.sdca import QUEUE, Epochs, fill_queue, next_block
 from benchmark_dspdc.sampling import Partition, draw, generator, partition, weighted
 
@@ -18,6 +19,37 @@ def drawn_blocks(algorithm, n_iterations, seed):
         first, last = draw(primal, state, ahead[1])
         blocks.append((dual.order[lo:hi].copy(), primal.order[first:last].copy()))
     return blocks
+
+
+class Arranged:
+    """An operator that takes and gives vectors in the order in which a kernel keeps them."""
+
+    def __init__(self, algorithm):
+        self.operator = algorithm.problem.operator
+        self.x_order, self.y_order = algorithm._x_order, algorithm._y_order
+        self.rmatvec_packed = self.operator.rmatvec_packed      # matrices stay where they are
+
+    def matvec(self, x):
+        return _arranged(self.operator.matvec(_restored(x, self.x_order)), self.y_order)
+
+    def rmatvec(self, y):
+        return _arranged(self.operator.rmatvec(_restored(y, self.y_order)), self.x_order)
+
+
+def _arranged(values, order):
+    return values if order is None else values[order]
+
+
+def start_from(algorithm, x, y):
+    """Put a fresh DSPDC at a starting point other than zero."""
+    coupling, operator = algorithm._coupling, Arranged(algorithm)
+    algorithm._x[:] = _arranged(x, algorithm._x_order)
+    algorithm._y[:] = _arranged(y, algorithm._y_order)
+    if hasattr(coupling, "load"):
+        coupling.load(operator, algorithm._x, algorithm._y)
+    else:
+        # Columns are walked.
+        coupling.ybar[:], coupling.z[:] = algorithm._y, operator.matvec(algorithm._x)
 
 
 def drawn_batches(algorithm, n_iterations, seed, probabilities=None):

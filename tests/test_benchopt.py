@@ -1,3 +1,5 @@
+import copy
+import json
 import os
 import re
 import subprocess
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from benchopt.benchmark import Benchmark
+from benchopt.plotting.helpers import update_plot_data_style
 from conftest import REPO
 
 from benchmark_dspdc import plugins
@@ -66,7 +69,7 @@ def test_every_run_is_certified_to_the_tolerance(sequential):
     runs = sequential.groupby(["dataset_name", "objective_name", "solver_name", "idx_rep"])
     assert len(runs) == 3 * 2 * 3 * 2
     assert (runs["objective_relative_gap"].last() <= 1e-8).all()
-    for column in ("value", "dual", "gap", "relative_gap", "own_gap", "passes",
+    for column in ("value", "dual", "gap", "relative_gap", "own_gap", "iterations", "passes",
                    "coordinate_updates", "nnz", "accuracy"):
         assert np.isfinite(sequential[f"objective_{column}"]).all(), column
     bundled = sequential["dataset_name"].str.startswith("Bundled")
@@ -75,6 +78,62 @@ def test_every_run_is_certified_to_the_tolerance(sequential):
     np.testing.assert_allclose(
         sequential["objective_gap"], sequential["objective_value"] - sequential["objective_dual"]
     )
+
+
+def test_predicted_rates_are_recorded_where_there_is_one(sequential, matrices):
+    names, rates = sequential["solver_name"], sequential["objective_predicted_rate"]
+    rated = names.str.contains("SPDC")
+    assert set(names[~rated]) == {"SDCA[m=1]"}
+    assert rates[rated].between(0.0, 1.0, inclusive="neither").all()
+    assert rates[~rated].isna().all()
+    heuristic = matrices[0]["solver_name"].str.contains("heuristic")
+    assert matrices[0].loc[heuristic, "objective_predicted_rate"].isna().all()
+
+
+@pytest.mark.parametrize("axis", ["Iterations", "Passes"])
+def test_plot_draws_the_predicted_rate_from_the_first_point(sequential, axis):
+    plot = next(p for p in Benchmark(REPO).get_plots() if p._get_name() == "predicted_rate")
+    plot._check()
+    data, options = plot._get_all_plots(sequential)
+    assert options["X_axis"] == ["Iterations", "Passes"]
+    # A page with a number that JSON does not have, or a trace without a marker, stays blank.
+    json.dumps(update_plot_data_style(copy.deepcopy({plot.name: data})), allow_nan=False)
+    for (dataset, objective), rows in sequential.groupby(["dataset_name", "objective_name"]):
+        drawn = data[f"predicted_rate_{dataset}_{objective}_{axis}"]
+        assert drawn["scale"] == "semilog-y"
+        traces = {trace["label"]: trace for trace in drawn["data"]}
+        solvers = {"DSPDC[m=0.1,q=0.5]", "SPDC[m=5]"}
+        assert set(traces) == solvers | {f"{solver}, predicted" for solver in solvers}
+        assert all({"color", "marker"} <= set(trace) for trace in traces.values())
+        for solver in solvers:
+            check_line(
+                [run for _, run in rows[rows["solver_name"] == solver].groupby("idx_rep")],
+                traces[solver], traces[f"{solver}, predicted"], f"objective_{axis.lower()}",
+            )
+
+
+def check_line(runs, curve, line, axis):
+    length = min(map(len, runs))
+    assert len(runs) == 2
+    assert len(line["x"]) == len(curve["x"]) == length > 10
+    first, second = (run[:length].reset_index(drop=True) for run in runs)
+    for trace in (curve, line):
+        np.testing.assert_allclose(trace["x"], (first[axis] + second[axis]) / 2)
+    gaps = (first["objective_own_gap"] + second["objective_own_gap"]) / 2
+    np.testing.assert_allclose(curve["y"], gaps)
+    predicted = sum(
+        run["objective_own_gap"][0]
+        * np.exp(run["objective_iterations"] * np.log1p(-run["objective_predicted_rate"]))
+        for run in (first, second)
+    ) / 2
+    np.testing.assert_allclose(line["y"], predicted, rtol=1e-9)
+    assert line["y"][0] == curve["y"][0]
+
+
+def test_plot_of_a_result_file_without_rates_is_empty(sequential):
+    plot = next(p for p in Benchmark(REPO).get_plots() if p._get_name() == "predicted_rate")
+    data, _ = plot._get_all_plots(sequential.drop(columns="objective_predicted_rate"))
+    assert all(drawn["data"] == [] for drawn in data.values())
 
 
 def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
@@ -212,8 +271,9 @@ def test_criterion_stops_at_the_target_or_at_the_limit_of_precision():
 
 
 def test_plug_ins_fit_on_a_screen():
-    for file in [*REPO.glob("solvers/*.py"), *REPO.glob("datasets/*.py")]:
-        assert len(file.read_text().splitlines()) < 50, file
+    for kind, most in (("solvers", 50), ("datasets", 50), ("plots", 80)):
+        for file in REPO.glob(f"{kind}/*.py"):
+            assert len(file.read_text().splitlines()) < most, file
 
 
 @pytest.mark.parametrize("file", sorted((REPO / "configs").glob("*.yml")), ids=lambda f: f.stem)

@@ -36,10 +36,11 @@ def remark_1(n, p, m, q, Lambda, lam, gamma, theorem):
     return tau, sigma, theta
 
 
-def algorithm_1(A, b, loss, lambda1, lambda2, tau, sigma, theta, boost, blocks):
+def algorithm_1(A, b, loss, lambda1, lambda2, tau, sigma, theta, boost, blocks, start=None):
     """DSPDC as in the paper: every vector is formed, nothing is kept."""
     n, p = A.shape
-    x, y, xbar = np.zeros(p), np.zeros(n), np.zeros(p)
+    x, y = (np.zeros(p), np.zeros(n)) if start is None else start
+    xbar = x
     for I, J in blocks:
         new_y = y.copy()
         for i in I:
@@ -131,10 +132,12 @@ def matrix_step(C, tau, lam, centre, linear):
     return positive_part((C / tau + lam * centre - linear) / (1 / tau + lam))
 
 
-def matrix_algorithm_1(D, b, loss, lam, centre, linear, taus, sigma, theta, boost, blocks):
+def matrix_algorithm_1(D, b, loss, lam, centre, linear, taus, sigma, theta, boost, blocks,
+                       start=None):
     """DSPDC with matrices for coordinates and a primal step for each of them."""
     n, p, d, _ = D.shape
-    X, Xbar, y = np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros(n)
+    X, y = (np.zeros((p, d, d)), np.zeros(n)) if start is None else start
+    Xbar = X
     for I, J in blocks:
         new_y = y.copy()
         for i in I:

@@ -32,6 +32,10 @@ class Algorithm(ABC):
     info : dict
         What was chosen: block sizes, constants, step sizes.
     iterations : int
+    predicted_rate : float
+        What a published theorem promises for this run: its bound goes down by the factor
+        1 - predicted_rate an iteration, in expectation. Which quantity it bounds, the
+        method says; NaN if it has no such theorem, or not in this setting.
     iterations_per_pass : float
         About how many iterations do the work of one A x plus one A'y.
     """
@@ -81,6 +85,10 @@ class Algorithm(ABC):
         """Do that many iterations; 0 only makes sure that everything is compiled."""
         self._run(n_iterations)
         self.iterations += n_iterations
+
+    @property
+    def predicted_rate(self):
+        return self.info.get("rate", float("nan"))
 
     @property
     def passes(self):

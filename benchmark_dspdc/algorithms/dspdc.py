@@ -19,7 +19,7 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import check_flag, choose
 from ..choice import choose_blocks, estimated_root
-from ..constants import Constant, coupling_constant
+from ..constants import ESTIMATED, Constant, coupling_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
@@ -282,6 +282,9 @@ class DSPDC(Algorithm):
     O((max(n/m, p/q) + (n p/(m q)) sqrt(Lambda/(lam gamma n))) log(1/eps)); with
     importance, if |A_I^J| <= a_I b_J, at most
     (r + s + sum_I a_I sum_J b_J/sqrt(lam gamma n)) log(1/eps).
+    ``info["rate"]`` is that of the theorem: Theorem 1 bounds the expected squared
+    distances to the solution, Theorem 2 the expected gap P(x) - D(y), at half
+    the rate. It is missing where Lambda is given or heuristic, and may be too small.
     """
 
     name = "dspdc"
@@ -326,16 +329,16 @@ class DSPDC(Algorithm):
             )
         if estimates:
             value = CAUTION * float(root(dual.largest, primal.largest)) ** 2
-            constant = Constant(value, "estimated from a sample of rows")
+            constant = Constant(value, ESTIMATED)
         else:
             constant = certified()
-        steps = formulas.dspdc(
-            n, r, s, constant.value, self.problem.lam, self.problem.gamma, theorem
-        )
+        setting = (n, r, s, constant.value, self.problem.lam, self.problem.gamma, theorem)
         self.info.update(
             Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive
         )
-        self._start(seeds, dual, primal, steps)
+        if constant.is_bound and not adaptive:
+            self.info.update(rate=formulas.dspdc_rate(*setting))
+        self._start(seeds, dual, primal, formulas.dspdc(*setting))
         if adaptive:
             self._curvature = Curvature(self.problem, r, s, constant.value)
             self._certified = certified
@@ -515,6 +518,8 @@ class SPDC(DSPDC):
     (2r + 2 sum_I |A_I|/sqrt(lam gamma n)) log(1/eps), the mean norm in the place
     of the largest; the constants are as recalled from their section on
     non-uniform sampling and are proved in docs/importance.md, batches included.
+    ``info["rate"]`` of the authors' steps is that of their Theorem 1, on expected
+    squared distances.
     """
 
     name = "spdc"
@@ -545,8 +550,9 @@ class SPDC(DSPDC):
             self._start_by(spdc_plan(self.problem, dual, primal), seeds)
             return
         R = float(np.sqrt(self.problem.operator.row_norms2.max()))
-        self.info.update(R=R)
-        self._start(seeds, dual, primal, formulas.spdc(
+        chosen = formulas.spdc(
             self.problem.shape[0], dual.inverse_probability, R, self.problem.lam,
             self.problem.gamma,
-        ))
+        )
+        self.info.update(R=R, rate=1.0 - chosen.theta)
+        self._start(seeds, dual, primal, chosen)

@@ -1,0 +1,62 @@
+import numpy as np
+from benchopt import BasePlot
+
+AXES = {"Iterations": "objective_iterations", "Passes": "objective_passes"}
+
+
+class Plot(BasePlot):
+    """The gap P(x) - D(y) of methods that have a published rate, and that rate as a line.
+
+    A curve is the mean over the repetitions, at the points that all of them reached. Its
+    line begins at the first point and has the theorem's slope: the mean over the
+    repetitions of gap_0 (1 - rate)^t after t iterations, each with the rate of its own
+    partition. For DSPDC with theorem=2 the rate is Theorem 2's,
+    1/(2 max(r, s) + 2 r s sqrt(Lambda/(lam gamma n))), which is about the expectation of
+    this very gap, up to a factor that does not depend on t. With theorem=1 it is
+    Theorem 1's, without the 2s, and for SPDC and PDHG that of their authors: these bound
+    squared distances to the solution, so there the line is a guide only.
+    """
+
+    name = "Predicted rate"
+    type = "scatter"
+    options = {"dataset": ..., "objective": ..., "X_axis": list(AXES)}
+
+    def plot(self, df, dataset, objective, X_axis):
+        if "objective_predicted_rate" not in df:      # a result file of an earlier version
+            return []
+        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
+        traces = []
+        for solver, runs in df[np.isfinite(df["objective_predicted_rate"])].groupby("solver_name"):
+            points = mean_points(runs)
+            line = f"{solver}, predicted"
+            colour = {"color": self.get_style(solver)["color"]}
+            traces += [
+                trace(points, X_axis, "measured", solver) | self.get_style(solver),
+                trace(points, X_axis, "predicted", line) | self.get_style(line) | colour,
+            ]
+        return traces
+
+    def get_metadata(self, df, dataset, objective, X_axis):
+        return {
+            "title": f"{objective}\nData: {dataset}",
+            "xlabel": X_axis,
+            "ylabel": "P(x) - D(y), and its first value times (1 - rate)^t",
+            "scale": "semilog-y",
+        }
+
+
+def mean_points(runs):
+    """Means over repetitions of both axes, the gap, and each repetition's predicted one."""
+    runs = runs.sort_values("stop_val")
+    first = runs.groupby("idx_rep")["objective_own_gap"].transform("first")
+    rates, t = runs["objective_predicted_rate"], runs["objective_iterations"]
+    points = runs.assign(measured=runs["objective_own_gap"], predicted=first * (1.0 - rates) ** t)
+    at = points.groupby("stop_val")
+    means = at[[*AXES.values(), "measured", "predicted"]].mean()
+    return means[at.size() == runs["idx_rep"].nunique()]
+
+
+def trace(points, X_axis, column, label):
+    # Neither an axis of logarithms nor the page has room for the rest.
+    shown = points[np.isfinite(points[column]) & (points[column] > 0.0)]
+    return {"x": shown[AXES[X_axis]].tolist(), "y": shown[column].tolist(), "label": label}
