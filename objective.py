@@ -15,7 +15,8 @@ class Objective(BaseObjective):
     `gap` is P(x) - max(D(y), D(phi'(Ax))), computed here from x and y alone;
     `relative_gap` is gap / max(1, |P|); `own_gap` is P(x) - D(y) with the method's own y.
     `passes` counts multiply-adds in units of one A x plus one A'y. `predicted_rate` is
-    what a method's theorem promises an iteration, where it has one.
+    what a method's theorem promises an iteration, where it has one; `block_rows` and
+    `block_columns` are the m and q that it took or chose.
     """
 
     name = "ERM"
@@ -50,7 +51,8 @@ class Objective(BaseObjective):
         return dict(problem=self.problem)
 
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
-                        passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan):
+                        passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
+                        block_rows=np.nan, block_columns=np.nan):
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
@@ -65,6 +67,8 @@ class Objective(BaseObjective):
             passes=passes,
             coordinate_updates=coordinate_updates,
             eigendecompositions=eigendecompositions,
+            block_rows=block_rows,
+            block_columns=block_columns,
             **self.task.scores(x),
         )
 

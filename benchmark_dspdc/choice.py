@@ -61,11 +61,11 @@ class Prices(NamedTuple):
 
 #: Measured on one core of an AMD EPYC (AVX2), November 2026; dual steps of the smoothed hinge.
 PRICES = {
-    "factorized": Prices(60.0, 0.105, 1.5, 1.5),
-    "dense": Prices(60.0, 0.25, 1.5, 1.5, swept=0.5),
-    "csr": Prices(60.0, 2.5, 2.0, 1.2, lazy=6.0),
-    "matrix blocks": Prices(1e5, 0.5, 3.0, 100.0, block=4e4),
-    "rank-one sums": Prices(1e5, 0.07, 3.0, 100.0, block=4e4),
+    "factorized": Prices(150.0, 0.106, 3.3, 0.0),
+    "dense": Prices(100.0, 0.31, 5.0, 1.0, swept=0.8),
+    "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=6.3),
+    "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
+    "rank-one sums": Prices(1e5, 0.07, 3.0, 130.0, block=4e4),
 }
 
 #: Dual steps of other losses, in those of the smoothed hinge's nanoseconds.

@@ -144,6 +144,8 @@ class MethodSolver(BaseSolver):
             predicted_rate=self.algorithm.predicted_rate, passes=self.algorithm.passes,
             coordinate_updates=self.algorithm.coordinate_updates,
             eigendecompositions=self.algorithm.eigendecompositions,
+            block_rows=self.algorithm.info.get("m", float("nan")),
+            block_columns=self.algorithm.info.get("q", float("nan")),
         )
 
     # benchopt's cache knows the plug-in's file and parameters. The numerical

@@ -5,7 +5,8 @@ class Solver(MethodSolver):
     """Doubly stochastic primal-dual coordinate method (Yu, Lin & Yang, arXiv:1508.03390).
 
     Blocks of m dual and q primal coordinates, given as counts or fractions, or
-    chosen by the problem's constants ("auto"). `adaptive` steps follow the
+    chosen ("auto"): the pair of the least predicted time, by Theorem 1 with the
+    problem's constants and a model of an iteration. `adaptive` steps follow the
     curvature that a run meets.
     """
 

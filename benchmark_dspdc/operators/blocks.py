@@ -215,6 +215,9 @@ class MatrixOperator(BlockOperator):
 
     kind = "matrix blocks"
 
+    #: Enough for the Gram matrix of up to 120 rows, which takes n/2 passes.
+    constant_passes = 60
+
     #: Entries that one thread multiplies at a time, at least; products are summed
     #: by blocks, so results do not depend on the number of threads.
     SPAN = 2 ** 18
