@@ -5,8 +5,8 @@ estimated here for all pairs at once, from the norms of a sample of rows: the
 estimates decide which pair is taken, its step sizes are then made with a
 constant that is exact or certified. The time of an iteration is a sum of what
 it does, each with a price in nanoseconds. The prices are stored, so that a
-choice depends on the problem and the seed alone; `calibrated` measures them on
-this machine instead.
+choice depends on the problem alone; `calibrated` measures them on this machine
+instead.
 """
 
 import math

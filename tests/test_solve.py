@@ -180,7 +180,10 @@ def compiled_signatures():
 
 
 @pytest.mark.parametrize(
-    "options", [dict(m=5, q=4), dict(m=20, q=1), dict(m=3, sampling="subset")]
+    "options", [
+        dict(m=5, q=4), dict(m=20, q=1), dict(m=3, sampling="subset"), dict(adaptive=True),
+        dict(m=1, q=1.0, adaptive=True),
+    ]
 )
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_nothing_is_compiled_after_the_warm_up(operator, options):
@@ -189,8 +192,21 @@ def test_nothing_is_compiled_after_the_warm_up(operator, options):
     before = compiled_signatures()
     assert len(before) > 5
     algorithm = METHODS["dspdc"](problem, seed=5, **options)
-    algorithm.advance(10)
+    algorithm.advance(100)
     assert (algorithm.x, algorithm.y) is not None
+    assert compiled_signatures() == before
+
+
+def test_nothing_is_compiled_when_lazy_rows_adapt():
+    A = scipy.sparse.random_array((40, 90), density=0.05, rng=np.random.default_rng(0))
+    problem = erm(A, np.ones(40), "square", 1e-4, 1e-5)
+    options = dict(m=1, q=1.0, adaptive=True)
+    warm_up(METHODS["dspdc"], problem, options)
+    assert METHODS["dspdc"](problem, **options).x is not None     # certificates are not timed
+    before = compiled_signatures()
+    algorithm = METHODS["dspdc"](problem, seed=5, **options)
+    algorithm.advance(1000)
+    assert algorithm.info["modulus"] != algorithm._curvature.most
     assert compiled_signatures() == before
 
 

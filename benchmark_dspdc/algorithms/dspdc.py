@@ -311,9 +311,8 @@ class DSPDC(Algorithm):
         estimates = adaptive and Lambda == "auto"
         if estimates or "auto" in (m, q):
             begun = time.perf_counter()
-            # Not spawned, so that fixed sizes and chosen ones give the same partitions.
-            rng = np.random.default_rng(seeds.generate_state(2)[1])
-            root = estimated_root(self.problem.operator, rng)
+            # The same sample for all seeds: what is chosen, and so compiled, is the problem's.
+            root = estimated_root(self.problem.operator, np.random.default_rng(0))
             if "auto" in (m, q):
                 m, q = self._choose_blocks(root, m, q, calibrate)
             self.info.update(choosing_seconds=time.perf_counter() - begun)
@@ -420,8 +419,7 @@ class DSPDC(Algorithm):
             self._iterations(n_iterations)
             return
         if n_iterations == 0:
-            movement(self._y, self._y)
-            movement(self._x.ravel(), self._x.ravel())
+            self._movements([seen.copy() for seen in self._seen])
             self._iterations(0)
         while n_iterations > 0:
             count = min(n_iterations, self._until)
@@ -435,22 +433,22 @@ class DSPDC(Algorithm):
         """Observe how far x and y moved, and adapt the steps."""
         if isinstance(self._coupling, ROWS_OF_ALL):
             settle(self._coupling, self.problem.reg, self._constants)
-        x, y = self._seen
-        dy2 = movement(self._y, y)
-        weights = getattr(self.problem.reg, "weights", None)
-        if weights is None:
-            dx2 = movement(self._x, x)
-        else:
-            # Blocks count in units in which their moduli are alike.
-            dx2 = sum(
-                movement(new.ravel(), old.ravel()) / w
-                for new, old, w in zip(self._x, x, weights, strict=True)
-            )
-        if not self._curvature.observe(dx2, dy2):
+        if not self._curvature.observe(*self._movements(self._seen)):
             constant = self._certified()
             self._curvature.bound = constant.value
             self.info.update(Lambda=constant.value, Lambda_kind=constant.kind)
         self._adapt()
+
+    def _movements(self, since):
+        """|x - x_seen|^2 and |y - y_seen|^2; then x and y are what was seen."""
+        x, y = since
+        dy2 = movement(self._y, y)
+        weights = getattr(self.problem.reg, "weights", None)
+        if weights is None:
+            return movement(self._x, x), dy2
+        # Blocks count in units in which their moduli are alike.
+        blocks = zip(self._x, x, weights, strict=True)
+        return sum(movement(new.ravel(), old.ravel()) / w for new, old, w in blocks), dy2
 
     def _adapt(self):
         seen = self._curvature
