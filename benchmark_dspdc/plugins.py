@@ -18,6 +18,7 @@ from .jit import SOURCE_HASH
 from .peers import PEERS, next_budget
 from .psd import ProjectionError
 from .solver import chunk, schedule, warm_up
+from .threads import at_most
 
 
 class RelativeGap(StoppingCriterion):
@@ -76,7 +77,7 @@ class BudgetGap(RelativeGap):
 
 
 class MethodSolver(BaseSolver):
-    """Run one of the package's methods under benchopt.
+    """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
     A subclass sets ``name``, ``method`` (a key of `METHODS`) and
     ``parameters``, whose keys are the method's options.
@@ -115,15 +116,17 @@ class MethodSolver(BaseSolver):
 
     def run(self, callback):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
-        self.algorithm = METHODS[self.method](
-            self.problem, seed=self.get_seed(use_repetition=True), **self.options
-        )
+        with at_most(1):
+            self.algorithm = METHODS[self.method](
+                self.problem, seed=self.get_seed(use_repetition=True), **self.options
+            )
         size, step = chunk(self.algorithm), 0
         while callback():
             next_step = schedule(step)
             try:
                 # In one call; see `solve`.
-                self.algorithm.advance(size * (next_step - step))
+                with at_most(1):
+                    self.algorithm.advance(size * (next_step - step))
                 step = next_step
             except ProjectionError as error:
                 # The points so far are good; what follows would not be.

@@ -5,7 +5,7 @@ a second beside what the machine can do at that moment: dgemm, and a bare loop
 of a dot product and an axpy over the same rows in the same kind of order. On a
 shared machine only ratios mean something, so the sides of a ratio are timed in
 turn and each is represented by its best time. Everything runs on one thread
-but for the iterations and batches on matrices, which say so.
+but for the group "shared", and for iterations and batches on matrices, which say so.
 """
 
 import functools
@@ -23,12 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from .algorithms import METHODS
+from .choice import iteration_seconds
 from .data import dense_classification, factorized, sparse_classification
 from .jit import njit
 from .losses import LOSSES
 from .problem import erm
 from .solver import solve, warm_up
-from .threads import single_threaded
+from .threads import available_cpus, single_threaded
 from .version import __version__
 
 REPEATS = 15
@@ -355,12 +356,45 @@ def covtype_memory(folder):
     yield row | judged(row, ("gigabytes", "<=", 1.5))
 
 
+#: (n, p, d, m, q) of iterations on several threads; d = None for a dense A.
+SHARED = [
+    (10000, 500, 50, 1000, 500), (200000, 20000, 50, 20000, 20000),
+    (20000, 1000, None, 2000, 1000), (20000, 1000, None, 20000, 200),
+]
+
+
+def shared_iterations():
+    """DSPDC's iteration on two threads over that on one."""
+    rng = np.random.default_rng(0)
+    for n, p, d, m, q in SHARED:
+        A = rng.standard_normal((n, d or p))
+        A = A if d is None else (A, rng.standard_normal((d, p)))
+        b = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        for loss in ("smoothed_hinge", "logistic"):
+            problem = erm(A, b, loss, 1e-3, 1e-2)
+            both = [
+                METHODS["dspdc"](problem, m=m, q=q, Lambda=float(n * p), threads=threads)
+                for threads in (1, 2)
+            ]
+            count = max(1, int(0.03 / iteration_seconds(problem.operator, problem.loss, m, q)))
+            one, two = in_turn(*(functools.partial(k.advance, count) for k in both)) / count
+            kind = "dense" if d is None else "UV"
+            yield dict(
+                kernel=f"DSPDC {kind} ({n},{p},{d or p}) m={m} q={q} {loss} on 2 threads",
+                ns_per_iteration=1e9 * two, rate_of_two_threads=one / two,
+                target=f"{one / two:.2f} times the rate of one thread",
+            )
+
+
 GROUPS = {
     "factorized": factorized_kernels,
     "dense": dense_kernels,
     "sparse": sparse_kernels,
     "dspdc-sparse": sparse_dspdc,
 }
+
+if available_cpus() > 1:
+    GROUPS["shared"] = shared_iterations
 
 
 # The table ----------------------------------------------------------------------------

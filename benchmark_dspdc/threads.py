@@ -3,8 +3,11 @@
 import functools
 import itertools
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from numbers import Integral
 
 import scipy.linalg  # noqa: F401  (its BLAS is another library than numpy's, to be limited too)
 from threadpoolctl import ThreadpoolController
@@ -66,10 +69,11 @@ def single_threaded(function):
 
 def _blas_threads():
     return min((pool["num_threads"] for pool in _controller().info()
-                if pool["user_api"] == "blas"), default=_cpus())
+                if pool["user_api"] == "blas"), default=available_cpus())
 
 
-def _cpus():
+def available_cpus():
+    """How many CPUs this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -93,10 +97,22 @@ def n_threads():
         if not (given.isascii() and given.isdigit() and int(given) >= 1):
             raise ValueError(f"{VARIABLE} must be a whole number of at least 1, got {given!r}")
         return int(given)
-    return min(_cpus(), _BLAS_AT_START)
+    return min(available_cpus(), _BLAS_AT_START, getattr(_inside, "most", sys.maxsize))
 
 
 _inside = threading.local()
+
+
+@contextmanager
+def at_most(count):
+    """Context in which `n_threads` is at most this, unless the environment variable is set."""
+    _inside.most, outside = count, getattr(_inside, "most", sys.maxsize)
+    try:
+        yield
+    finally:
+        _inside.most = outside
+
+
 _lock = threading.Lock()
 _pools = {}
 
@@ -111,8 +127,8 @@ def _helpers(count):
 
 def _forget_threads():
     # Threads do not survive a fork, and a lock may have been held by one of them.
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _meeting
+    _lock, _meeting = threading.Lock(), threading.Lock()
     _pools.clear()
     _one_thread._lock = threading.Lock()
     _inside.busy = False
@@ -167,3 +183,35 @@ def _shared(function, items, count):
     if errors:
         raise errors[min(errors)]
     return results
+
+
+# Threads that wait for each other ------------------------------------------------------
+
+_meeting = threading.Lock()
+
+
+def check_threads(value):
+    """A number of threads that can run at the same time, or a ValueError."""
+    most = available_cpus()
+    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= value <= most:
+        return int(value)
+    raise ValueError(
+        f"threads must be an integer from 1 to {most}, the CPUs of this process, got {value!r}"
+    )
+
+
+def all_at_once(function, first, *others):
+    """``function(*first)``, and at the same time ``function(*args)`` for all others.
+
+    For functions that wait for each other, so each has a thread that no other
+    meeting of this kind can take away.
+    """
+    if not others:
+        function(*first)
+        return
+    with _meeting:
+        pool = _helpers(len(others))
+        helpers = [pool.submit(function, *args) for args in others]
+        function(*first)
+        for helper in helpers:
+            helper.result()

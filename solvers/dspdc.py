@@ -22,5 +22,6 @@ class Solver(MethodSolver):
         "probabilities": ["uniform"],
         "moduli": ["each"],
         "calibrate": [False],
+        "threads": [1],
     }
     requirements = []

@@ -11,6 +11,6 @@ class Solver(MethodSolver):
     method = "spdc"
     parameters = {
         "m": [1], "steps": ["authors"], "sampling": ["partition"],
-        "probabilities": ["uniform"], "moduli": ["each"],
+        "probabilities": ["uniform"], "moduli": ["each"], "threads": [1],
     }
     requirements = []

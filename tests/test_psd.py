@@ -406,7 +406,7 @@ def test_a_wrong_number_of_threads_is_named(monkeypatch, given):
 def test_number_of_threads_is_the_least_of_cpus_and_blas_unless_it_is_set(monkeypatch):
     monkeypatch.delenv(threads.VARIABLE, raising=False)
     for cpus, blas, expected in ((4, 8, 4), (8, 4, 4), (1, 4, 1)):
-        monkeypatch.setattr(threads, "_cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr(threads, "available_cpus", lambda cpus=cpus: cpus)
         monkeypatch.setattr(threads, "_BLAS_AT_START", blas)
         assert threads.n_threads() == expected
         with threads.one_thread():

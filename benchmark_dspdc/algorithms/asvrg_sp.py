@@ -363,14 +363,7 @@ class ASVRGSP(Algorithm):
 
     def _run(self, n_iterations):
         self._inner_iterations(0)
-        done = 0
-        while done < n_iterations:
-            if self._inner == self._length:
-                self._new_epoch()
-            count = min(n_iterations - done, self._length - self._inner)
-            self._inner_iterations(count)
-            self._inner += count
-            done += count
+        self._in_epochs(n_iterations, lambda done: self._new_epoch())
 
     def _inner_iterations(self, count):
         self._kernel(

@@ -86,6 +86,17 @@ class Algorithm(ABC):
         self._run(n_iterations)
         self.iterations += n_iterations
 
+    def _in_epochs(self, n_iterations, begin):
+        """Do iterations of `_length` an epoch; `begin(done)` is called before each epoch."""
+        done = 0
+        while done < n_iterations:
+            if self._inner == self._length:
+                begin(done)
+            count = min(n_iterations - done, self._length - self._inner)
+            self._inner_iterations(count)
+            self._inner += count
+            done += count
+
     @property
     def predicted_rate(self):
         return self.info.get("rate", float("nan"))

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import steps as formulas
 from ..checks import check_flag, choose
-from ..choice import choose_blocks, estimated_root
+from ..choice import choose_blocks, estimated_root, iteration_seconds
 from ..constants import ESTIMATED, Constant, coupling_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
@@ -45,6 +45,7 @@ from ..operators.linear import (
     rows_of_all,
 )
 from ..operators.rows import TILE
+from ..operators.shared import WORTH, Shared, can_share, part, shares
 from ..psd import each
 from ..regularizers import Coasting, coasting, primal_step
 from ..rules import Ascent, dual_step
@@ -59,7 +60,7 @@ from ..sampling import (
     partition,
     subset,
 )
-from ..threads import single_threaded
+from ..threads import all_at_once, check_threads, single_threaded
 from .adaptive import CAUTION, Curvature, movement
 from .base import Algorithm
 from .importance import check_sampling, dspdc_plan, spdc_plan
@@ -168,6 +169,18 @@ def _(coupling, reg, rows, columns, x, c, dx):
     return sum(each(step, range(columns.lo, columns.hi), x.shape[1]))
 
 
+@dual_half.register(Shared)
+def _(coupling, rule, reg, rows, b, x, y, c, dy):
+    lo, hi = part(coupling.me, coupling.dual_sums.shape[0], rows.lo, rows.hi)
+    dual_half(coupling.dual, rule, reg, Block(rows.order, lo, hi), b, x, y, c, dy)
+
+
+@primal_half.register(Shared)
+def _(coupling, reg, rows, columns, x, c, dx):
+    lo, hi = part(coupling.me, coupling.dual_sums.shape[0], columns.lo, columns.hi)
+    return primal_half(coupling.primal, reg, rows, Block(columns.order, lo, hi), x, c, dx)
+
+
 @dual_half.register(LazyRows)
 def _(coupling, rule, reg, rows, b, x, y, c, dy):
     lazy_dual_half(coupling, rule, reg, rows.order, rows.lo, rows.hi, b, y, c, dy)
@@ -201,7 +214,7 @@ def _block_buffer(shape):
     return buffer
 
 
-@njit
+@njit(nogil=True)
 def iterate(coupling, rule, reg, b, x, y, dual, primal, c, state, memory, counters, dy, dx,
             n_iterations):
     """Algorithm 1.
@@ -268,6 +281,11 @@ class DSPDC(Algorithm):
         then holds only after a run has failed to move less and less, when its
         own steps are taken for good. With Lambda="auto" that is only estimated
         until then.
+    threads : int
+        Work on an iteration with so many threads at once, if it is long enough
+        for that (some 10 us) and a product with single rows or columns of A;
+        sums then differ in their last bits. On matrices the threads of the
+        process are used, see `benchmark_dspdc.threads`.
     calibrate : bool
         For "auto": measure this machine in place of the stored prices. The
         choice, and with it the run, then depends on the machine.
@@ -284,7 +302,8 @@ class DSPDC(Algorithm):
     (r + s + sum_I a_I sum_J b_J/sqrt(lam gamma n)) log(1/eps).
     ``info["rate"]`` is that of the theorem: Theorem 1 bounds the expected squared
     distances to the solution, Theorem 2 the expected gap P(x) - D(y), at half
-    the rate. It is missing where Lambda is given or heuristic, and may be too small.
+    the rate. It is missing where Lambda is given, heuristic or estimated, so that it
+    may be too small.
     """
 
     name = "dspdc"
@@ -292,6 +311,8 @@ class DSPDC(Algorithm):
 
     #: What steps follow, if they are adaptive.
     _curvature = None
+
+    _threads = 1
 
     @classmethod
     def validate(cls, problem, **options):
@@ -302,9 +323,11 @@ class DSPDC(Algorithm):
         )
 
     def setup(self, seeds, m="auto", q="auto", sampling="partition", theorem=1, Lambda="auto",
-              heuristic_scale=1.0, adaptive=False, probabilities="uniform", calibrate=False):
+              heuristic_scale=1.0, adaptive=False, probabilities="uniform", calibrate=False,
+              threads=1):
         n = self.problem.shape[0]
         choose(theorem, (1, 2), "theorem")
+        self._threads = check_threads(threads)
         adaptive = check_flag(adaptive, "adaptive")
         calibrate = check_flag(calibrate, "calibrate")
         check_sampling(probabilities, sampling, Lambda, adaptive)
@@ -402,7 +425,27 @@ class DSPDC(Algorithm):
             self._dy = np.empty(dual.largest)
             rows = isinstance(self._coupling, BlockRows)
             self._dx = np.empty((0 if rows else primal.largest, *self.problem.x_shape[1:]))
-        self.info.update(m=dual.largest, q=primal.largest, r=r, s=s, keep=keep)
+        self.info.update(m=dual.largest, q=primal.largest, r=r, s=s, keep=keep, threads=1)
+        self._helpers = []
+        self._share_out(r, s)
+
+    def _share_out(self, r, s):
+        """Let several threads work on an iteration, if it is long enough."""
+        n, p = self.problem.shape
+        seconds = iteration_seconds(self.problem.operator, self.problem.loss, n / r, p / s)
+        if self._threads == 1 or seconds < WORTH or not can_share(self._coupling):
+            return
+        self._coupling, *others = shares(self._coupling, self._threads)
+        self.info.update(threads=self._threads)
+
+        def copied(value):
+            return value.copy() if isinstance(value, np.ndarray) else value
+        for share in others:
+            # What changes as blocks are drawn; all threads draw the same ones.
+            own = [type(k)(*map(copied, k)) for k in (self._dual, self._primal)]
+            own += map(copied, (self._generator, self._memory, self._counters))
+            buffer = np.empty(TILE)
+            self._helpers.append((share, *own, buffer, buffer))
 
     def _set_steps(self, steps):
         n = self.problem.shape[0]
@@ -462,11 +505,16 @@ class DSPDC(Algorithm):
         )
 
     def _iterations(self, n_iterations):
-        self._iterate(
-            self._coupling, self._rule, self.problem.reg, self._b, self._x, self._y,
-            self._dual, self._primal, self._constants, self._generator, self._memory,
-            self._counters, self._dy, self._dx, n_iterations,
+        def work(coupling, dual, primal, state, memory, counters, dy, dx):
+            self._iterate(
+                coupling, self._rule, self.problem.reg, self._b, self._x, self._y, dual, primal,
+                self._constants, state, memory, counters, dy, dx, n_iterations,
+            )
+        own = (
+            self._coupling, self._dual, self._primal, self._generator, self._memory,
+            self._counters, self._dy, self._dx,
         )
+        all_at_once(work, own, *self._helpers)
 
     @property
     def x(self):
@@ -508,6 +556,8 @@ class SPDC(DSPDC):
         Batches equally likely, or, with its authors' steps, half uniformly and
         half by their norms, p_i = 1/(2n) + |a_i|/(2 sum_k |a_k|) for m = 1, with
         dual steps by p_i; with steps="dspdc" as there.
+    threads : int
+        As for `DSPDC`.
 
     Notes
     -----
@@ -524,8 +574,9 @@ class SPDC(DSPDC):
     chooses = ()
 
     def setup(self, seeds, m=1, steps="authors", sampling="partition",
-              probabilities="uniform", **dspdc_options):
+              probabilities="uniform", threads=1, **dspdc_options):
         choose(steps, ("authors", "dspdc"), "steps")
+        self._threads = check_threads(threads)
         self.info.update(steps=steps)
         p = self.problem.shape[1]
         if "q" in dspdc_options:
@@ -535,7 +586,7 @@ class SPDC(DSPDC):
             )
         if steps == "dspdc":
             super().setup(seeds, m=m, q=p, sampling=sampling, probabilities=probabilities,
-                          **dspdc_options)
+                          threads=threads, **dspdc_options)
             return
         if dspdc_options:
             raise ValueError(

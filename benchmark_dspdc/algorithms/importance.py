@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import steps as formulas
-from ..checks import choose
+from ..checks import check_flag, choose
 from ..constants import column_blocks_norm2, pair_norms2, row_blocks_norm2
 from ..sampling import stepped, weighted
 
@@ -33,6 +33,7 @@ def check_order(probabilities, order):
 def check_sampling(probabilities, sampling, Lambda="auto", adaptive=False):
     """Raise unless DSPDC can draw its blocks so."""
     choose(probabilities, PROBABILITIES, "probabilities")
+    adaptive = check_flag(adaptive, "adaptive")
     if probabilities == "uniform":
         return
     if sampling == "subset":
@@ -40,7 +41,7 @@ def check_sampling(probabilities, sampling, Lambda="auto", adaptive=False):
             "probabilities='importance' needs sampling='partition', got sampling='subset': the "
             "steps are made for blocks that are fixed and have a norm each"
         )
-    if adaptive in (True, "True", "true"):
+    if adaptive:
         raise ValueError(
             "probabilities='importance' has steps for each block that the theorem ties to lam, so "
             "they cannot be adaptive; use one of the two"

@@ -179,14 +179,9 @@ class SVRG(IncrementalGradient):
         self._inner_iterations(0)
         if self.iterations == 0:
             self._settle()
-        done = 0
-        while done < n_iterations:
-            if self._inner == self._length:
-                self._new_epoch(first=self.iterations + done == 0)
-            count = min(n_iterations - done, self._length - self._inner)
-            self._inner_iterations(count)
-            self._inner += count
-            done += count
+        self._in_epochs(
+            n_iterations, lambda done: self._new_epoch(first=self.iterations + done == 0)
+        )
 
     def _inner_iterations(self, count):
         self._kernel(

@@ -1,0 +1,179 @@
+"""Several threads inside an iteration."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from conftest import OPERATORS, make_problem
+
+from benchmark_dspdc import solve, threads
+from benchmark_dspdc.algorithms import DSPDC, SPDC
+from benchmark_dspdc.algorithms import dspdc as module
+from benchmark_dspdc.operators.shared import Shared, part
+
+N, P, D = 90, 40, 7
+BLOCKS = [(20, 21), (50, 9)]     # keeps A'y, keeps A x
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="threads yield by sched_yield")
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Iterations of any length are shared, by up to three threads."""
+    monkeypatch.setattr(module, "WORTH", 0.0)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 3)
+
+
+def same(alone, together, calls=(1, 7, 40)):
+    assert isinstance(together._coupling, Shared)
+    for count in calls:
+        alone.advance(count)
+        together.advance(count)
+        scale = 1e-12 * max(1.0, np.abs(alone.x).max(), np.abs(alone.y).max())
+        np.testing.assert_allclose(together.x, alone.x, atol=scale)
+        np.testing.assert_allclose(together.y, alone.y, atol=scale)
+    assert together.passes == alone.passes
+    assert together.coordinate_updates == alone.coordinate_updates
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("sampling", ["partition", "subset"])
+@pytest.mark.parametrize(("m", "q"), BLOCKS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
+    problem = make_problem(operator, "smoothed_hinge", n=N, p=P, d=D)
+    options = dict(seed=5, m=m, q=q, sampling=sampling)
+    together = DSPDC(problem, threads=count, **options)
+    assert together.info["threads"] == count
+    same(DSPDC(problem, **options), together)
+
+
+@pytest.mark.parametrize("options", [
+    dict(adaptive=True), dict(probabilities="importance"), dict(theorem=2), dict(m=N, q=P),
+    dict(m=1, q=1),
+])
+def test_threads_with_all_kinds_of_steps(always, options):
+    problem = make_problem("factorized", "logistic", n=N, p=P, d=D)
+    options = dict(seed=5, m=20, q=21) | options
+    same(DSPDC(problem, **options), DSPDC(problem, threads=2, **options), calls=(1, 50, 400))
+
+
+def test_threads_of_spdc(always):
+    problem = make_problem("dense", "square", n=N, p=P, d=D)
+    for options in (dict(), dict(steps="dspdc")):
+        same(SPDC(problem, m=20, **options), SPDC(problem, m=20, threads=2, **options))
+
+
+def test_a_run_on_two_threads_is_certified(always):
+    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
+    result = solve(problem, "dspdc", threads=2, tol=1e-8)
+    assert result.relative_gap <= 1e-8
+
+
+def test_short_iterations_and_matrices_are_left_to_one_thread(monkeypatch):
+    monkeypatch.setattr(threads, "available_cpus", lambda: 2)
+    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
+    short = DSPDC(problem, m=20, q=21, threads=2)
+    assert short.info["threads"] == 1
+    assert not isinstance(short._coupling, Shared)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", None, 10 ** 6])
+def test_wrong_numbers_of_threads_are_refused(value):
+    problem = make_problem("dense", "smoothed_hinge", n=N, p=P, d=D)
+    for method in (DSPDC, SPDC):
+        with pytest.raises(ValueError, match="threads must be an integer from 1 to"):
+            method(problem, m=20, threads=value)
+
+
+def test_parts_are_the_whole_and_do_not_overlap():
+    for lo, hi in ((0, 1), (3, 11), (0, 64), (5, 100), (7, 7)):
+        for count in (1, 2, 3, 4):
+            parts = [part(me, count, lo, hi) for me in range(count)]
+            covered = [k for first, last in parts for k in range(first, last)]
+            assert covered == list(range(lo, hi))
+
+
+def test_runs_side_by_side_wait_for_each_other(always):
+    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
+    alone = DSPDC(problem, seed=0, m=20, q=21)
+    alone.advance(400)
+    found = {}
+
+    def work(k):
+        algorithm = DSPDC(problem, seed=0, m=20, q=21, threads=3)
+        for _ in range(20):
+            algorithm.advance(20)
+        found[k] = algorithm.x
+    others = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert len(found) == 4
+    for x in found.values():
+        np.testing.assert_allclose(x, alone.x, atol=1e-12)
+
+
+def test_at_most_limits_the_threads_unless_they_are_given(monkeypatch):
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
+    usual = threads.n_threads()
+    with threads.at_most(1):
+        assert threads.n_threads() == 1
+        monkeypatch.setenv(threads.VARIABLE, "3")
+        assert threads.n_threads() == 3
+        monkeypatch.delenv(threads.VARIABLE)
+    assert threads.n_threads() == usual
+
+
+def test_under_benchopt_methods_run_on_one_thread(monkeypatch):
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 2)
+    from benchmark_dspdc import plugins
+
+    seen = []
+
+    class Counting(DSPDC):
+        def setup(self, seeds, **options):
+            seen.append(threads.n_threads())
+            super().setup(seeds, **options)
+
+        def _run(self, n_iterations):
+            seen.append(threads.n_threads())
+            super()._run(n_iterations)
+
+    monkeypatch.setitem(plugins.METHODS, "dspdc", Counting)
+
+    class Solver(plugins.MethodSolver):
+        name = "DSPDC"
+        method = "dspdc"
+        parameters = {"m": [20], "q": [21]}
+
+        def get_seed(self, **kwargs):
+            return 0
+
+    solver = Solver.get_instance(m=20, q=21)
+    solver.problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
+    checks = iter([True, True, False])
+    solver.run(lambda: next(checks))
+    assert len(seen) >= 3
+    assert set(seen) == {1}
+
+
+def test_a_process_that_shared_work_ends(always):
+    # Helpers wait for work in Python, not in a kernel, so that nothing holds up the end.
+    script = (
+        "import numpy as np; from benchmark_dspdc import erm; "
+        "from benchmark_dspdc import threads; threads.available_cpus = lambda: 2; "
+        "from benchmark_dspdc.algorithms import dspdc; dspdc.WORTH = 0.0; "
+        "rng = np.random.default_rng(0); "
+        "problem = erm(rng.standard_normal((90, 40)), np.sign(rng.standard_normal(90))); "
+        "a = dspdc.DSPDC(problem, m=20, q=21, threads=2); a.advance(50); print(a.iterations)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True,
+    )
+    assert done.stdout.strip() == "50"
