@@ -34,6 +34,18 @@ LOSSES = ("square", "logistic", "smoothed_hinge")
 OPERATORS = ("dense", "csr", "factorized")
 
 
+def daily(values, *chosen):
+    """All values as parameters of a test; but for the chosen ones only at night.
+
+    Each loss and each operator means compiling a method anew, which takes longer than
+    most tests themselves.
+    """
+    return [
+        value if value in chosen else pytest.param(value, marks=pytest.mark.nightly)
+        for value in values
+    ]
+
+
 def make_factors(n=30, p=12, d=5, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, d)), rng.standard_normal((d, p)) / np.sqrt(d)

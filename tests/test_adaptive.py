@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, make_problem
+from conftest import LOSSES, OPERATORS, daily, make_problem
 from test_choice import figure_1, matrices
 
 from benchmark_dspdc import erm, solve
@@ -17,7 +17,7 @@ from benchmark_dspdc.data import sparse_classification
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
 @pytest.mark.parametrize("sizes", [{}, dict(m=3, q=4), dict(m=1, q=1), dict(m=30, q=12)])
 def test_adaptive_runs_converge_to_the_same_optimum(operator, loss, sizes):
     problem = make_problem(operator, loss)

@@ -217,6 +217,7 @@ def test_every_run_on_matrices_is_certified_and_scored(matrices):
     assert (found < 1.0).all()
 
 
+@pytest.mark.nightly
 def test_two_workers_give_the_same_curves_on_matrices(matrices, tmp_path):
     # The fixture may have compiled kernels; these runs find all of them in the cache. Code just
     # compiled was seen to differ from it in the last bits of sums.

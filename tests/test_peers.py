@@ -189,7 +189,8 @@ def test_fits_run_on_one_thread_and_without_warnings(monkeypatch):
 
 @pytest.mark.parametrize("solver", Skglm.solvers)
 @pytest.mark.parametrize(("operator", "loss"), [
-    ("dense", "logistic"), ("csr", "square"),
+    ("dense", "logistic"),
+    pytest.param("csr", "square", marks=pytest.mark.nightly),
     pytest.param("csr", "logistic", marks=pytest.mark.nightly),
     pytest.param("dense", "square", marks=pytest.mark.nightly),
 ])
