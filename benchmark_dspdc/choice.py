@@ -21,7 +21,7 @@ from .sampling import block_size
 from .steps import iterations_per_nat
 from .threads import single_threaded
 
-#: Rows that Lambda is estimated from.
+#: Rows that Lambda is estimated from, at most.
 SAMPLE = 128
 
 #: Predicted times are for this relative accuracy.
@@ -128,35 +128,42 @@ def iteration_seconds(operator, loss, m, q, prices=None):
     """Modelled time of an iteration, for arrays of m and q."""
     if prices is None:
         prices = PRICES[operator.kind]
-        prices = prices._replace(dual=prices.dual + DUAL_EXTRA[loss_name(loss)])
+        prices = prices._replace(dual=prices.dual + DUAL_EXTRA.get(loss_name(loss), 0.0))
     return 1e-9 * parts(operator, m, q) @ np.array(prices)
 
 
 def loss_name(loss):
-    """The name that a loss has in `LOSSES`."""
-    return next(name for name, known in LOSSES.items() if type(known) is type(loss))
+    """The name that a loss has in `LOSSES`, None for one from elsewhere."""
+    return next((name for name, known in LOSSES.items() if type(known) is type(loss)), None)
 
 
 def estimated_root(operator, rng):
     """A function of (m, q) that estimates sqrt(Lambda) for random blocks of those sizes.
 
     Norms of blocks of random rows grow like alpha + beta sqrt(m), alpha being
-    due to the heaviest rows and beta to what they have in common; the same for
+    due to single rows and beta to what rows have in common; the same for
     columns. The four numbers of the product of both come from single entries,
-    rows, columns and the whole of a sample of rows.
+    rows, columns and the whole of a sample of rows. Of entries and rows once
+    the heaviest are taken, which count in small blocks, and once the mean, from
+    which blocks larger than the sample are told.
     """
     n, p = operator.shape
-    rows = np.arange(n) if n <= SAMPLE else np.unique(rng.integers(0, n, SAMPLE))
+    size = operator.sample_size(SAMPLE)
+    rows = np.arange(n) if n == size else np.unique(rng.integers(0, n, size))
     size = len(rows)
-    entry, row, column, whole = np.sqrt(operator.sampled_norms2(rows))
+    sampled = operator.sampled_norms2(rows)
+    entry, row, column, usual_entry, usual_row, whole = np.sqrt(sampled)
     span = math.sqrt(size) - 1.0 if size > 1 else 1.0
     breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
 
     def root(m, q):
         up, along = (np.sqrt(m) - 1.0) / span, (np.sqrt(q) - 1.0) / breadth
-        first = entry + along * (row - entry)
+        heaviest = entry + along * (row - entry)
+        usual = usual_entry + along * (usual_row - usual_entry)
         last = column + along * (whole - column)
-        return first + up * np.maximum(last - first, 0.0)
+        return np.maximum(*(
+            first + up * np.maximum(last - first, 0.0) for first in (heaviest, usual)
+        ))
 
     return root
 

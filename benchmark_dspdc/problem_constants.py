@@ -189,7 +189,7 @@ def constants(problem, m=None, q=None, seed=0):
     -----
     What a constant may cost is bounded, by `PATIENCE` times
     `benchmark_dspdc.constants.budget`; beyond that an upper bound takes its place.
-    Lambda_qm is what DSPDC itself finds, within the budget. Where blocks have
+    Lambda_qm is that of Lambda="partition", within the budget. Where blocks have
     different moduli lam_j of strong convexity, norms are those of
     sqrt(lam/lam_j) A^j with lam the least modulus, which are what step sizes are
     made of.
@@ -237,7 +237,7 @@ def constants(problem, m=None, q=None, seed=0):
     Lambda_1n = known(largest_column, whole(n), columns)
     Lambda_pn = known(norm, whole(n), whole(p))
     begun = time.perf_counter()
-    method = DSPDC(problem, seed=seed, **sizes)
+    method = DSPDC(problem, seed=seed, Lambda="partition", **sizes)
     dual, primal = _blocks(method)
     Lambda_qm = known(lambda: (method.info["Lambda"], method.info["Lambda_kind"]), dual, primal)
     Lambda_qm = Lambda_qm._replace(seconds=time.perf_counter() - begun)

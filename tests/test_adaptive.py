@@ -168,3 +168,26 @@ def test_importance_and_adaptive_steps_exclude_each_other():
 def test_adaptive_is_true_or_false(value):
     with pytest.raises(ValueError, match="adaptive must be true or false"):
         solve(make_problem(), adaptive=value)
+
+
+def test_estimated_constants_are_watched_and_replaced(monkeypatch):
+    # The exact constant is out of reach, the estimate far too small; steps are not adaptive.
+    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", lambda *_: None)
+    problem = make_problem("dense", "smoothed_hinge")
+    algorithm = DSPDC(problem, m=5, q=4)
+    assert algorithm.info["Lambda_kind"].startswith("estimated")
+    assert "rate" not in algorithm.info
+    expected = formulas.dspdc(
+        problem.shape[0], algorithm.info["r"], algorithm.info["s"], algorithm.info["Lambda"],
+        problem.lam, problem.gamma,
+    )
+    assert (algorithm.info["tau"], algorithm.info["sigma"]) == (expected.tau, expected.sigma)
+    result = solve(problem, m=5, q=4, tol=1e-8)
+    assert result.status == "converged"
+    assert result.info["trusted"]
+    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.CAUTION", 1e-4)
+    result = solve(problem, m=5, q=4, tol=1e-8)
+    assert result.status == "converged"
+    assert not result.info["trusted"]
+    assert result.info["Lambda_kind"] == "exact"
+    assert result.info["Lambda"] == DSPDC(problem, m=5, q=4, Lambda="partition").info["Lambda"]

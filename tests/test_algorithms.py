@@ -90,7 +90,7 @@ def test_sdca_agrees_with_its_authors_pseudo_code(loss, operator, m, scaling, or
 
 
 CASES = [
-    ("dspdc", dict(m=4, q=5)), ("dspdc", dict(m=13, q=2)),
+    ("dspdc", dict(m=4, q=5, Lambda="partition")), ("dspdc", dict(m=13, q=2, Lambda="partition")),
     ("dspdc", dict(m=4, q=5, sampling="subset")), ("dspdc", dict(m=13, q=2, sampling="subset")),
     ("spdc", dict(m=3)), ("sdca", dict(m=1)), ("sdca", dict(m=4, order="permuted")),
 ]

@@ -18,6 +18,7 @@ from benchmark_dspdc.choice import (
 )
 from benchmark_dspdc.constants import partition_constant
 from benchmark_dspdc.data import factorized
+from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.sampling import partition
 from benchmark_dspdc.steps import iterations_per_nat
 
@@ -62,12 +63,16 @@ def test_estimates_at_the_corners_of_a_small_matrix_are_its_norms():
 def test_estimates_for_matrices_use_the_norms_of_blocks():
     problem = matrices()
     operator = problem.operator
-    entry, row, column, whole = operator.sampled_norms2(np.arange(24))
+    found = operator.sampled_norms2(np.arange(24))
     norms2 = operator.block_norms.row_block(np.arange(24)) ** 2
-    assert entry == pytest.approx(norms2.max())
-    assert row == pytest.approx(norms2.sum(axis=1).max())
-    assert whole == pytest.approx(np.linalg.eigvalsh(operator.gram(np.arange(24)))[-1])
-    assert entry <= column <= norms2.sum(axis=0).max()
+    assert found.entry == pytest.approx(norms2.max())
+    assert found.row == pytest.approx(norms2.sum(axis=1).max())
+    assert found.mean_entry == pytest.approx(norms2.mean())
+    assert found.mean_row == pytest.approx(norms2.sum(axis=1).mean())
+    # By a few steps of power iteration.
+    exact = np.linalg.eigvalsh(operator.gram(np.arange(24)))[-1]
+    assert 0.85 * exact <= found.whole <= exact * (1 + 1e-12)
+    assert found.entry <= found.column <= norms2.sum(axis=0).max()
 
 
 def test_the_choice_is_the_least_of_all_pairs():
@@ -188,3 +193,47 @@ def test_factors_of_one_column_and_one_row():
     U, V = make_factors(5, 1, 1, 0)
     assert solve(erm((U, V), np.ones(5), "square"), tol=1e-8).status == "converged"
     assert solve(erm((U[:1], V), np.ones(1), "square"), tol=1e-8).status == "converged"
+
+
+def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeypatch):
+    problem = figure_1()
+    assert DSPDC(problem).info["Lambda_kind"] == "exact"
+    limits = []
+
+    def out_of_reach(operator, dual, primal, limit):
+        limits.append(limit * operator.norm_price)
+    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", out_of_reach)
+    run = DSPDC(problem)
+    assert run.info["Lambda_kind"].startswith("estimated")
+    # First for a millisecond, then for a twentieth of what is predicted.
+    expected = choose_blocks(problem, rough_root(problem), run.info["m"], run.info["q"]).seconds
+    assert limits == pytest.approx([1e6, 0.05e9 * expected])
+    exact = DSPDC(problem, m=run.info["m"], q=run.info["q"], Lambda="partition").info["Lambda"]
+    assert 0.8 <= run.info["Lambda"] / exact <= 2.0
+
+
+def test_samples_of_matrices_are_as_large_as_time_allows(monkeypatch):
+    operator = matrices().operator
+    assert operator.sample_size(128) == 24
+    monkeypatch.setattr(type(operator), "SAMPLING_COST", operator.multiply_adds)
+    assert operator.sample_size(128) == 8
+
+
+def test_rows_with_a_direction_in_common_are_told_from_a_sample():
+    # One heavy row hides in a sample of 128 what all rows have in common.
+    rng = np.random.default_rng(0)
+    A = 0.3 * rng.standard_normal((4000, 50)) + 0.3 * np.ones(50)
+    A[::50] *= 6.0
+    root = rough_root(erm(A, np.ones(4000), "square"))
+    for m in (400, 4000):
+        exact = partition_constant(
+            as_operator(A), partition(4000, m, rng), partition(50, 50, rng)
+        ).value
+        assert 0.6 <= root(m, 50) ** 2 / exact <= 1.7
+
+
+def test_losses_from_elsewhere_have_the_usual_price():
+    operator = figure_1().operator
+    assert iteration_seconds(operator, object(), 10, 10) == iteration_seconds(
+        operator, figure_1().loss, 10, 10
+    )

@@ -4,14 +4,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import OPERATORS, make_factors
+from conftest import OPERATORS, make_factors, make_problem
 
-from benchmark_dspdc import erm
+from benchmark_dspdc import erm, solve
 from benchmark_dspdc.constants import (
     coupling_constant,
     norm2,
     normalised_norms2,
     partition_constant,
+    sampled_norm2,
     subset_bound,
 )
 from benchmark_dspdc.operators import as_operator
@@ -200,3 +201,32 @@ def test_sums_too_wide_to_hold_still_give_the_exact_single_row_constant():
     dense = A.toarray() ** 2
     expected = max(dense[I].sum(axis=0).max() for I in pair[0].blocks)
     assert partition_constant(operator, *pair).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_sampled_norms_of_batches_are_near_the_true_ones(operator):
+    problem = make_problem(operator, n=400, p=30, d=8)
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 40, 400):
+        true = normalised_norms2(problem.operator, partition(400, m, rng)).max()
+        assert 0.7 <= sampled_norm2(problem.operator, m, rng) / true <= 1.3
+
+
+def test_sampled_norms_are_told_from_fewer_rows(monkeypatch):
+    monkeypatch.setattr(constants, "SAMPLED_ROWS", 50)
+    problem = make_problem("dense", n=400, p=30, d=8)
+    rng = np.random.default_rng(0)
+    true = normalised_norms2(problem.operator, partition(400, 200, rng)).max()
+    assert 0.9 <= sampled_norm2(problem.operator, 200, rng) / true <= 2.0
+
+
+def test_sampled_norms_without_data():
+    operator = erm(np.zeros((6, 3)), np.ones(6)).operator
+    assert sampled_norm2(operator, 4, np.random.default_rng(0)) == 1.0
+
+
+def test_sdca_with_sampled_scaling_converges():
+    problem = make_problem("dense", n=400, p=30, d=8)
+    result = solve(problem, "sdca", m=40, scaling="sampled", tol=1e-8)
+    assert result.status == "converged"
+    assert result.info["scaling"] == "sampled"

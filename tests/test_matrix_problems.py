@@ -142,13 +142,13 @@ def written(request):
 
 # (method, options): rows walked, columns walked, both ways of sampling.
 RUNS = {
-    "dspdc rows": ("dspdc", dict(m=4, q=0.5)),
-    "dspdc columns": ("dspdc", dict(m=0.7, q=1)),
+    "dspdc rows": ("dspdc", dict(m=4, q=0.5, Lambda="partition")),
+    "dspdc columns": ("dspdc", dict(m=0.7, q=1, Lambda="partition")),
     "dspdc rows subset": ("dspdc", dict(m=4, q=0.5, sampling="subset")),
     "dspdc columns subset": ("dspdc", dict(m=0.7, q=1, sampling="subset")),
     "spdc": ("spdc", dict(m=3)),
     "spdc subset": ("spdc", dict(m=3, sampling="subset")),
-    "spdc with the steps of dspdc": ("spdc", dict(m=3, steps="dspdc")),
+    "spdc with the steps of dspdc": ("spdc", dict(m=3, steps="dspdc", Lambda="partition")),
     "sdca": ("sdca", dict(m=1)),
     "sdca batches": ("sdca", dict(m=5, order="permuted")),
     "sdca safe": ("sdca", dict(m=3, scaling="safe")),

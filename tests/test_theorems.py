@@ -300,7 +300,7 @@ def test_theorems_on_matrices_with_more_seeds(loss, m, q, sampling):
 def test_predicted_rate_is_that_of_the_theorem_where_lambda_is_a_bound(case, sampling, theorem):
     def made(**options):
         return DSPDC(case.problem, m=5, q=3, sampling=sampling, theorem=theorem, **options)
-    algorithm = made()
+    algorithm = made(Lambda="partition" if sampling == "partition" else "bound")
     c = setting(case, 5, 3, sampling, algorithm.info["Lambda"], theorem)
     assert algorithm.predicted_rate == pytest.approx(1 / (theorem * c.nats), rel=1e-12)
     assert algorithm.predicted_rate == pytest.approx(1 - algorithm.info["theta"] / c.s)
@@ -314,8 +314,8 @@ def test_other_predicted_rates_are_those_of_their_authors(case):
     spdc = METHODS["spdc"](case.problem, m=4)
     expected = 1 / (n / 4 + R * np.sqrt(n / (4 * lam * gamma)))
     assert spdc.predicted_rate == pytest.approx(expected)
-    as_dspdc = METHODS["spdc"](case.problem, m=4, steps="dspdc")
-    same = DSPDC(case.problem, m=4, q=P)
+    as_dspdc = METHODS["spdc"](case.problem, m=4, steps="dspdc", Lambda="partition")
+    same = DSPDC(case.problem, m=4, q=P, Lambda="partition")
     assert as_dspdc.predicted_rate == same.predicted_rate
     mu = 2 * np.sqrt(lam * gamma * n / case.norm2)
     assert METHODS["pdhg"](case.problem).predicted_rate == pytest.approx(mu / (1 + mu))

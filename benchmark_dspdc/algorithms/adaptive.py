@@ -1,4 +1,4 @@
-"""Steps that follow the curvature which the run meets, not the worst case.
+"""Steps that follow the curvature which the run meets, and a watch over uncertain ones.
 
 DSPDC's steps balance the primal and the dual side by lam, the modulus of g. Where
 lam is small the losses themselves curve the problem far more along the way that x
@@ -18,8 +18,8 @@ from ..steps import iterations_per_nat
 #: that Chambolle and Pock prove; else it is what runs have borne.
 PART = 0.25
 
-#: Estimates of Lambda are taken times this; they were 0.6 to 0.8 of the largest block's.
-CAUTION = 1.5
+#: Estimates of Lambda are taken times this; they were 0.7 to 1.1 of the largest block's.
+CAUTION = 1.3
 
 #: Observations in the time in which a run is predicted to get e times closer, and over how
 #: many such times they are averaged. Fewer of either followed the oscillations of x against y.
@@ -56,6 +56,10 @@ class Curvature:
     problem : Problem
     r, s, Lambda : float
         As in `benchmark_dspdc.steps.dspdc`.
+    follows : bool
+        Whether to make steps by the estimate and by a part of Lambda. Else they
+        are those of the theorem from the beginning, and a run is only watched
+        because Lambda is not certain.
 
     Attributes
     ----------
@@ -68,14 +72,14 @@ class Curvature:
         the theorem, and it holds from there on.
     """
 
-    def __init__(self, problem, r, s, Lambda):
+    def __init__(self, problem, r, s, Lambda, follows=True):
         self.n, self.lam, self.gamma = problem.shape[0], problem.lam, problem.gamma
         self.r, self.s, self.bound = r, s, Lambda
-        self.part, self.memory = PART, MEMORY
-        self.trusted = True
+        self.part, self.memory = PART if follows else 1.0, MEMORY
+        self.follows, self.trusted = follows, True
         # More would make an iteration no better than max(r, s) allows.
         self.most = max(self.lam, self.Lambda * min(r, s) ** 2 / (self.gamma * self.n))
-        self.modulus = self.most
+        self.modulus = self.most if follows else self.lam
         self.mean = None
         self.best, self.failing, self.failures = math.inf, 0, 0
 
@@ -102,7 +106,8 @@ class Curvature:
             kept = math.exp(-self.period / (self.memory * self.per_nat))
             self.mean = new if self.mean is None else kept * self.mean + (1.0 - kept) * new
             estimate = self.lam + math.exp(min(self.mean, 500.0))
-            self.modulus = float(np.clip(estimate, self.lam, self.most))
+            if self.follows:
+                self.modulus = float(np.clip(estimate, self.lam, self.most))
         if not self.trusted:
             self.modulus, self.part = self.lam, 1.0
         return self.trusted
@@ -122,4 +127,4 @@ class Curvature:
         self.best, self.failing = math.inf, 0
         self.memory *= 2.0
         self.part = min(1.0, 2.0 * self.part)
-        self.trusted = self.failures < FAILURES
+        self.trusted = self.follows and self.failures < FAILURES

@@ -12,6 +12,7 @@ empirical risk minimization. ICML 2015, JMLR 18(84), 2017.
 import sys
 import threading
 import time
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import check_flag, choose
 from ..choice import choose_blocks, estimated_root, iteration_seconds
-from ..constants import ESTIMATED, Constant, coupling_constant
+from ..constants import ESTIMATED, Constant, coupling_constant, exact_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
@@ -251,6 +252,10 @@ def iterate(coupling, rule, reg, b, x, y, dual, primal, c, state, memory, counte
         counters[1] += (hi - lo) + (last - first)
 
 
+#: Choosing may take this share of the run that is predicted, or so many nanoseconds.
+SHARE, AT_ONCE = 0.05, 1e6
+
+
 class DSPDC(Algorithm):
     """Doubly stochastic primal-dual coordinate method (Algorithm 1).
 
@@ -269,9 +274,10 @@ class DSPDC(Algorithm):
     theorem : {1, 2}
         Steps for the distance to the solution, or for the objective gap.
     Lambda : {"auto", "partition", "bound", "heuristic"} or float
-        The bound on |A_I^J|^2; see `benchmark_dspdc.constants`. "auto" is the
-        tightest that the sampling allows: "partition" for partitions, "bound"
-        for subsets.
+        The bound on |A_I^J|^2; see `benchmark_dspdc.constants`. "auto" is
+        "bound" for subsets, and for partitions their exact constant if that
+        takes little of the run's time; else an estimate, until a run does not
+        move less and less, and "partition" from there on.
     heuristic_scale : float
         Factor of the heuristic m q max_i |A_i|^2 / p. The paper's R^2 in that
         place is left over from an earlier version of it; 1 is its intent.
@@ -331,14 +337,9 @@ class DSPDC(Algorithm):
         adaptive = check_flag(adaptive, "adaptive")
         calibrate = check_flag(calibrate, "calibrate")
         check_sampling(probabilities, sampling, Lambda, adaptive)
-        estimates = adaptive and Lambda == "auto"
-        if estimates or "auto" in (m, q):
-            begun = time.perf_counter()
-            # The same sample for all seeds: what is chosen, and so compiled, is the problem's.
-            root = estimated_root(self.problem.operator, np.random.default_rng(0))
-            if "auto" in (m, q):
-                m, q = self._choose_blocks(root, m, q, calibrate)
-            self.info.update(choosing_seconds=time.perf_counter() - begun)
+        begun, chooses = time.perf_counter(), "auto" in (m, q)
+        if chooses:
+            m, q = self._choose_blocks(m, q, calibrate)
         dual, primal = self._samplers(seeds, m, q, sampling)
         if probabilities == "importance":
             self._start_by(dspdc_plan(self.problem, dual, primal, theorem), seeds)
@@ -349,11 +350,13 @@ class DSPDC(Algorithm):
             return coupling_constant(
                 self.problem, Lambda, dual, primal, heuristic_scale=heuristic_scale
             )
-        if estimates:
-            value = CAUTION * float(root(dual.largest, primal.largest)) ** 2
-            constant = Constant(value, ESTIMATED)
-        else:
+        constant = None
+        if Lambda == "auto":
+            constant = self._constant(dual, primal, sampling, adaptive)
+        if constant is None:
             constant = certified()
+        if chooses:
+            self.info.update(choosing_seconds=time.perf_counter() - begun)
         setting = (n, r, s, constant.value, self.problem.lam, self.problem.gamma, theorem)
         self.info.update(
             Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive
@@ -361,14 +364,35 @@ class DSPDC(Algorithm):
         if constant.is_bound and not adaptive:
             self.info.update(rate=formulas.dspdc_rate(*setting))
         self._start(seeds, dual, primal, formulas.dspdc(*setting))
-        if adaptive:
-            self._curvature = Curvature(self.problem, r, s, constant.value)
+        if adaptive or constant.kind == ESTIMATED:
+            self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
             self._certified = certified
             self._seen = np.zeros(self.problem.x_shape), np.zeros(n)
             self._adapt()
 
-    def _choose_blocks(self, root, m, q, calibrate):
-        found = choose_blocks(self.problem, root, m, q, calibrate)
+    @cached_property
+    def _root(self):
+        # The same sample for all seeds: what is chosen, and so compiled, is the problem's.
+        return estimated_root(self.problem.operator, np.random.default_rng(0))
+
+    def _constant(self, dual, primal, sampling, adaptive):
+        """Lambda where none is asked for: exact if cheap, else estimated; None if neither."""
+        operator = self.problem.operator
+        m, q = dual.largest, primal.largest
+        if not adaptive:
+            if sampling == "subset":
+                return None
+            limit = AT_ONCE / operator.norm_price
+            if (found := exact_constant(operator, dual, primal, limit)) is not None:
+                return found
+            seconds = SHARE * choose_blocks(self.problem, self._root, m, q).seconds
+            limit = 1e9 * seconds / operator.norm_price
+            if (found := exact_constant(operator, dual, primal, limit)) is not None:
+                return found
+        return Constant(CAUTION * float(self._root(m, q)) ** 2, ESTIMATED)
+
+    def _choose_blocks(self, m, q, calibrate):
+        found = choose_blocks(self.problem, self._root, m, q, calibrate)
         self.info.update(
             choice=found.describe(), predicted_iterations=found.iterations,
             predicted_seconds=found.seconds,

@@ -34,6 +34,7 @@ class FactorizedOperator(Operator):
     """
 
     kind = "factorized"
+    norm_price = 0.25
 
     def __init__(self, U, V):
         U = as_array(U, "U", 2)

@@ -172,13 +172,31 @@ def collatz_wielandt(matrix, steps=15):
     return best
 
 
-def norms2_of_block(block, steps=10):
-    """Squared norms in a block: its largest entry, row and column, and its own.
+class Norms2(NamedTuple):
+    """Squared norms in a block of A, for estimates.
 
-    The last by power iteration, hence from below and for estimates only.
+    Attributes
+    ----------
+    entry, row, column : float
+        The largest of each kind.
+    mean_entry, mean_row : float
+    whole : float
+        Of the block itself.
     """
+
+    entry: float
+    row: float
+    column: float
+    mean_entry: float
+    mean_row: float
+    whole: float
+
+
+def norms2_of_block(block, steps=10):
+    """Squared norms in a block; its own by power iteration, hence from below."""
     squares = abs(block) ** 2
-    found = [squares.max(), squares.sum(axis=1).max(), squares.sum(axis=0).max()]
+    rows = squares.sum(axis=1)
+    found = [squares.max(), rows.max(), squares.sum(axis=0).max(), squares.mean(), rows.mean()]
     v = np.ones(block.shape[1])
     norm2 = 0.0
     for _ in range(steps):
@@ -187,7 +205,7 @@ def norms2_of_block(block, steps=10):
         if norm2 == 0.0:
             break
         v = image / norm2
-    return np.maximum([*found, norm2], 1e-300)
+    return Norms2(*np.maximum([*found, norm2], 1e-300).tolist())
 
 
 def chunks(n, width, entries=4_000_000):

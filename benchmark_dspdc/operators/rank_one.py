@@ -94,6 +94,7 @@ class RankOneOperator(BlockOperator):
     """
 
     kind = "rank-one sums"
+    norm_price = 0.7
 
     # Beside the eigendecompositions a pass is cheap, and a run takes tens of them, not thousands.
     constant_passes = 2

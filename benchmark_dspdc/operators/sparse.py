@@ -17,6 +17,7 @@ class SparseOperator(StoredOperator):
     """A sparse matrix. Duplicates are summed and indices sorted, on a copy."""
 
     kind = "csr"
+    norm_price = 2.0
 
     def __init__(self, A):
         self.csr = as_csr(A, "A")
