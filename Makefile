@@ -1,18 +1,23 @@
 # make run    first comparison, from a fresh clone to a table and a page
+# make figures [BUDGET=2h] [DOWNLOAD=1]   the paper's figures and verdicts, as one page
 # make test   linting, unit tests, benchopt's own checks
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= configs/quick.yml
+BUDGET ?= 20m
 
 # benchopt starts pytest by its name, which must be this environment's.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: run test lint venv speed nightly clean
+.PHONY: run figures test lint venv speed nightly clean
 
 run: $(VENV)/.ready
 	$(BIN)/benchopt run . --config $(CONFIG) --no-display
 	$(BIN)/python -m benchmark_dspdc summary
+
+figures: $(VENV)/.ready
+	$(BIN)/python -m benchmark_dspdc figures --budget $(BUDGET) $(if $(DOWNLOAD),--download)
 
 test: $(VENV)/.ready-test lint
 	$(BIN)/python -m pytest -n 2 -m "not nightly"

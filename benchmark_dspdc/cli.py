@@ -47,6 +47,28 @@ def _parser():
     )
     figure.set_defaults(run=_figure)
 
+    report = commands.add_parser(
+        "report", help="one HTML page, figures and verdicts on the paper's claims"
+    )
+    report.add_argument("results", nargs="*", type=Path, help="as for summary; may be several")
+    report.add_argument("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
+    report.set_defaults(run=_report)
+
+    figures = commands.add_parser(
+        "figures", help="run the paper's figures within a budget, and write their report"
+    )
+    figures.add_argument("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
+    figures.add_argument(
+        "-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR"
+    )
+    figures.add_argument(
+        "--download", action="store_true", help="data that is not at hand may be downloaded"
+    )
+    figures.add_argument(
+        "--only", nargs="+", default=None, metavar="NAME", help="figure1, figure2, ..."
+    )
+    figures.set_defaults(run=_figures)
+
     complexity = commands.add_parser(
         "complexity", help="the paper's tables of rates, with the numbers of a problem"
     )
@@ -103,7 +125,8 @@ def _parser():
 
 
 def _summary(options):
-    from .report.summary import newest_result, print_summary
+    from .report.results import newest_result
+    from .report.summary import print_summary
 
     files = options.results or [newest_result()]
     print_summary(files)
@@ -111,10 +134,26 @@ def _summary(options):
 
 def _figure(options):
     from .report.figures import gap_curves
-    from .report.summary import newest_result, read_results
+    from .report.results import newest_result, read_results
 
     gap_curves(read_results(options.results or [newest_result()]), options.output, options.x)
     print(f"written: {options.output}")
+
+
+def _report(options):
+    from .report.report import write_report
+    from .report.results import newest_result
+    from .report.summary import print_summary
+
+    files = options.results or [newest_result()]
+    print_summary(files)
+    write_report(files, options.output)
+
+
+def _figures(options):
+    from .reproduce import run, seconds
+
+    run(seconds(options.budget), options.output, options.download, options.only)
 
 
 def _size(text):

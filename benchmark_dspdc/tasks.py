@@ -58,9 +58,14 @@ class MatrixRisk:
 
     def __init__(self, constants, loss, D, b):
         self.problem = matrix_risk(D, b, loss, **constants)
+        # Section 5.2 of the paper says by these where DSPDC wins over SPDC.
+        norms2 = self.problem.operator.block_norms.A ** 2
+        self.norms = dict(
+            Lambda_11=float(norms2.max()), Lambda_p1=float(norms2.sum(axis=1).max())
+        )
 
     def scores(self, x):
-        return self.problem.score(x) | dict(mean_rank=float(np.mean(ranks(x))))
+        return self.problem.score(x) | self.norms | dict(mean_rank=float(np.mean(ranks(x))))
 
 
 class TraceRegression:

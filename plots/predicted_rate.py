@@ -1,6 +1,8 @@
 import numpy as np
 from benchopt import BasePlot
 
+from benchmark_dspdc.report.results import mean_points
+
 AXES = {"Iterations": "objective_iterations", "Passes": "objective_passes"}
 
 
@@ -43,17 +45,6 @@ class Plot(BasePlot):
             "ylabel": "P(x) - D(y), and its first value times (1 - rate)^t",
             "scale": "semilog-y",
         }
-
-
-def mean_points(runs):
-    """Means over repetitions of both axes, the gap, and each repetition's predicted one."""
-    runs = runs.sort_values("stop_val")
-    first = runs.groupby("idx_rep")["objective_own_gap"].transform("first")
-    rates, t = runs["objective_predicted_rate"], runs["objective_iterations"]
-    points = runs.assign(measured=runs["objective_own_gap"], predicted=first * (1.0 - rates) ** t)
-    at = points.groupby("stop_val")
-    means = at[[*AXES.values(), "measured", "predicted"]].mean()
-    return means[at.size() == runs["idx_rep"].nunique()]
 
 
 def trace(points, X_axis, column, label):

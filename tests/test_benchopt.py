@@ -209,7 +209,7 @@ def test_every_run_on_matrices_is_certified_and_scored(matrices):
         "MTLMNN": ("test_error", "test_error_shared", "test_error_euclidean", "mean_rank",
                    "shared_rank"),
         "TraceRegression": ("r2", "error", "mean_rank"),
-        "MatrixRisk": ("mean_rank",),
+        "MatrixRisk": ("mean_rank", "Lambda_11", "Lambda_p1"),
     }.items():
         for column in columns:
             assert np.isfinite(frame.loc[kind == dataset, f"objective_{column}"]).all(), column

@@ -10,7 +10,8 @@ from conftest import REPO
 from rich.console import Console
 
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.report.summary import print_summary, read_results, to_targets
+from benchmark_dspdc.report.results import read_results, to_targets
+from benchmark_dspdc.report.summary import print_summary
 
 
 def results(**columns):
@@ -29,7 +30,7 @@ def results(**columns):
 
 
 def test_time_to_a_target_is_that_of_the_first_point_below_it():
-    table = to_targets(results())
+    table = to_targets(results(), (1e-3, 1e-6))
     fast = table.loc[("Data[n=3]", "ERM[loss=square]", "Fast[m=1]", 0)]
     assert fast["seconds to 1e-03"] == pytest.approx(0.3)
     assert fast["passes to 1e-06"] == pytest.approx(12.0)

@@ -1,10 +1,8 @@
 """Predicted complexity as a table, beside what a result file measured."""
 
-import ast
 import json
 import math
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from ..checks import check_number
 from ..complexity import RATES, predict, predictions, rate_of
 from ..problem_constants import constants
 from ..targets import load_targets
-from .summary import read_results, to_targets
+from .results import parse, read_results, to_targets
 
 #: Columns of a result file that may tell of the work to a target.
 WORK = ("passes", "iterations", "eigendecompositions")
@@ -26,19 +24,9 @@ WORK = ("passes", "iterations", "eigendecompositions")
 
 def method_of(solver_name):
     """The method and its shown options from a solver's name; None for other packages' methods."""
-    name, _, given = solver_name.partition("[")
+    name, options = parse(solver_name)
     method = name.lower().replace("-", "_")
-    if method not in METHODS:
-        return None
-    options = dict(re.findall(r"(\w+)=([^,\]]+)", given))
-    return method, {key: _literal(value) for key, value in options.items()}
-
-
-def _literal(text):
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    return (method, options) if method in METHODS else None
 
 
 def _options_of(solver_name, rows):

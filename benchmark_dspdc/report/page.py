@@ -1,0 +1,242 @@
+"""One HTML file with every view of result files, which needs no network.
+
+The numbers are computed here and embedded as JSON, plotly's script is
+embedded as it is, and `page.html` draws. Names come from result files and may
+hold anything, so they reach the page only as JSON and as text of elements.
+"""
+
+import json
+import math
+from datetime import datetime
+from importlib import resources
+
+import numpy as np
+
+from ..version import __version__
+from .results import (
+    EIGENDECOMPOSITIONS,
+    GAPS,
+    PASSES,
+    QUANTILES,
+    X_AXES,
+    Y_AXES,
+    axes_of,
+    band,
+    best_values,
+    label,
+    mean_points,
+    medians,
+    of_matrices,
+    performance_profile,
+    problems,
+    speedups,
+    thinned,
+    to_targets,
+    with_primal_gap,
+)
+from .verdicts import judge
+
+#: Colours that the colour-blind can tell apart (Okabe and Ito), with dashes and markers.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c6d1f")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+
+#: Columns that tell of the machine and the versions.
+MACHINE = (
+    ("platform", "system"), ("platform-release", "release"), ("platform-architecture", "machine"),
+    ("system-processor", "processor"), ("system-cpus", "CPUs"), ("system-ram (GB)", "memory, GB"),
+    ("env-OMP_NUM_THREADS", "OMP_NUM_THREADS"), ("version-numpy", "numpy"),
+    ("version-scipy", "scipy"), ("benchmark-git-tag", "version of the benchmark"),
+    ("run_date", "date of the run"),
+)
+
+#: Points of a curve at most; more cannot be seen.
+POINTS = 70
+
+
+def write_page(frame, file, origin, verdicts=None):
+    """Write the page of a frame of results.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From `results.read_results`.
+    file : path
+    origin : str
+        What the page is about: names of the result files.
+    verdicts : list of Verdict or None
+        None to judge here.
+    """
+    from plotly.offline import get_plotlyjs
+
+    made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
+    template = resources.files(__package__).joinpath("page.html").read_text("utf-8")
+    # Nothing in the data can end the element that holds it.
+    text = json.dumps(made, allow_nan=False).replace("<", "\\u003c")
+    before, after = template.split("@@DATA@@")
+    middle, end = after.split("@@PLOTLY@@")
+    file.write_text(before + text + middle + get_plotlyjs() + end, "utf-8")
+
+
+def page_data(frame, origin, verdicts):
+    """Everything that the page shows, in plain numbers and strings."""
+    frame = with_primal_gap(frame)
+    stars = best_values(frame)
+    solvers = list(dict.fromkeys(frame["solver_name"]))
+    runs = to_targets(frame, GAPS)
+    middle = medians(runs)
+    ordered, sorted_middle = runs.sort_index(), middle.sort_index()
+    return dict(
+        origin=f"{origin}; benchmark_dspdc {__version__}, "
+               f"written on {datetime.now():%d %B %Y, %H:%M}",
+        notes=list(frame.attrs.get("notes", [])) + _notes(frame),
+        gaps=[label(gap) for gap in GAPS],
+        styles={solver: dict(
+            color=COLORS[k % len(COLORS)], dash=DASHES[k // len(COLORS) % len(DASHES)],
+            symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
+        ) for k, solver in enumerate(solvers)},
+        problems=[
+            _problem(key, rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key])
+            for key, rows in problems(frame)
+        ],
+        profiles=[{
+            solver: [count, _plain(factors), _plain(shares)]
+            for solver, (count, factors, shares) in performance_profile(
+                middle[f"seconds to {gap:.0e}"]
+            ).items()
+        } for gap in GAPS],
+        rates=_rates(frame),
+        verdicts=[dict(
+            claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
+            count=_count(verdict),
+            findings=[dict(
+                setting=f.setting, variant=f.variant, outcome=f.outcome,
+                ratios=", ".join(map(str, f.ratios)), reason=f.reason,
+            ) for f in verdict.findings],
+        ) for verdict in verdicts],
+        machine=_machine(frame),
+    )
+
+
+def _count(verdict):
+    outcomes = [finding.outcome for finding in verdict.findings]
+    kinds = ("holds", "does not hold", "not measured")
+    return ", ".join(f"{outcomes.count(k)} {k}" for k in kinds if k in outcomes)
+
+
+def _notes(frame):
+    repetitions = frame.groupby(["dataset_name", "objective_name", "solver_name"])[
+        "idx_rep"].nunique()
+    if repetitions.max() == 1:
+        return ["Every run was made once: there is no spread, and a verdict rests on one seed."]
+    if repetitions.min() < repetitions.max():
+        few = sorted({index[2] for index in repetitions[repetitions < repetitions.max()].index})
+        return [f"Fewer than {repetitions.max()} repetitions on some problem: {', '.join(few)}"]
+    return []
+
+
+def _title(dataset, objective):
+    return f"{dataset}, {objective}"
+
+
+def _problem(key, rows, star, runs, middle):
+    matrices = of_matrices(rows)
+    work = EIGENDECOMPOSITIONS if matrices else PASSES
+    solvers = list(dict.fromkeys(rows["solver_name"]))
+    targets = []
+    for gap in GAPS:
+        seconds = f"seconds to {gap:.0e}"
+        known = middle[seconds].reindex(solvers)
+        spread = runs[seconds].groupby(level=0).quantile(list(QUANTILES)).unstack()
+        reached = known[np.isfinite(known)].sort_values()
+        targets.append(dict(
+            label=label(gap), best=None if reached.empty else _number(reached.iloc[0]),
+            rows=[dict(
+                solver=solver, seconds=_number(known[solver]),
+                low=_number(spread.loc[solver].iloc[0]), high=_number(spread.loc[solver].iloc[1]),
+            ) for solver in solvers],
+            speedups=dict(
+                solvers=list(reached.index),
+                values=[_plain(row) for row in speedups(reached).to_numpy()],
+            ),
+        ))
+    name = work.removeprefix("objective_")
+    errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
+    return dict(
+        title=_title(*key), repetitions=int(rows["idx_rep"].nunique()),
+        star=float(star["star"]), uncertainty=float(star["uncertainty"]), targets=targets,
+        curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
+        rows=[dict(
+            solver=solver, final=float(middle.loc[solver, "final gap"]),
+            error=_number(middle.loc[solver, "test error"]) if errors else None,
+            targets=[dict(
+                seconds=_number(middle.loc[solver, f"seconds to {gap:.0e}"]),
+                work=_number(middle.loc[solver, f"{name} to {gap:.0e}"]),
+            ) for gap in GAPS],
+        ) for solver in solvers],
+    )
+
+
+def _curves(rows):
+    """For each pair of axes the median and the band of each solver."""
+    across, up = axes_of(rows, X_AXES), axes_of(rows, Y_AXES)
+    needed = dict.fromkeys(axis[0] for axis in (*across.values(), *up.values()))
+    solvers = list(rows.groupby("solver_name", sort=False)[["idx_rep", *needed]])
+    made = {}
+    for kind, (column, text, logarithmic) in up.items():
+        by = {}
+        for name, (x, x_text) in across.items():
+            curves = {}
+            for solver, own in solvers:
+                found = band(own, x, column, POINTS)
+                # Neither axis has room for zero where it is in logarithms.
+                found = found[found["x"] > 0]
+                if logarithmic:
+                    found = found[found["low"] > 0]
+                if len(found):
+                    curves[solver] = [
+                        _plain(found[c]) for c in ("x", "median", "low", "high")
+                    ]
+            by[name] = dict(label=x_text, curves=curves)
+        made[kind] = dict(label=text, log=logarithmic, by=by)
+    return made
+
+
+def _rates(frame):
+    needed = ("objective_predicted_rate", "objective_iterations", "objective_own_gap")
+    if not all(column in frame for column in needed):
+        return []
+    known = frame[np.isfinite(frame["objective_predicted_rate"])]
+    found = []
+    for key, rows in problems(known):
+        curves = {}
+        for solver, own in rows.groupby("solver_name", sort=False):
+            points = mean_points(own)
+            points = points[(points["measured"] > 0) & (points["predicted"] > 0)]
+            if len(points):
+                points = points.iloc[thinned(len(points), POINTS)]
+                curves[solver] = [_plain(points[c]) for c in (PASSES, "measured", "predicted")]
+        if curves:
+            found.append(dict(title=_title(*key), curves=curves))
+    return found
+
+
+def _machine(frame):
+    rows = []
+    for column, name in MACHINE:
+        if column in frame:
+            values = [str(v) for v in dict.fromkeys(frame[column]) if v is not None and v == v]
+            if values:
+                text = ", ".join(values[:4]) + (" ..." if len(values) > 4 else "")
+                rows.append([name, text])
+    return rows
+
+
+def _number(value):
+    value = float(value)
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _plain(values):
+    """A list for JSON, to six digits: more cannot be seen, and the file is half as large."""
+    return [_number(value) for value in values]

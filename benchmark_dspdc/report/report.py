@@ -1,0 +1,64 @@
+"""``python -m benchmark_dspdc report``: page, figures and verdicts of result files."""
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .results import read_results
+from .verdicts import FAILS, HOLDS, UNKNOWN, judge
+
+COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
+
+
+def write_report(files, folder, console=None):
+    """Write the report of result files and print the verdicts.
+
+    Parameters
+    ----------
+    files : list of path
+    folder : path
+        Created if need be; gets ``report.html`` and the figures.
+    console : rich.console.Console or None
+    """
+    console = console or Console()
+    frame = read_results(files)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with console.status("judging the paper's claims"):
+        verdicts = judge(frame)
+    with console.status("writing the page"):
+        # Late, because they take a second to import.
+        from .page import write_page
+
+        page = folder / "report.html"
+        write_page(frame, page, ", ".join(Path(file).name for file in files), verdicts)
+    with console.status("drawing the paper's figures"):
+        from .figures import paper_figures
+
+        figures = paper_figures(frame, folder)
+    print_verdicts(verdicts, console)
+    for sentence in frame.attrs["notes"]:
+        console.print(escape(sentence))
+    if not figures:
+        console.print("no problem of the paper's figures is in the file, so none is drawn")
+    for file in (page, *figures):
+        console.print(f"written: {file}", soft_wrap=True)
+
+
+def print_verdicts(verdicts, console):
+    """A table of all claims."""
+    table = Table(title="the paper's claims", title_justify="left", title_style="bold",
+                  box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("claim", overflow="fold")
+    table.add_column("in the paper")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("settings", overflow="fold")
+    for verdict in verdicts:
+        outcomes = [finding.outcome for finding in verdict.findings]
+        counts = ", ".join(f"{outcomes.count(k)} {k}" for k in COLORS if k in outcomes)
+        color = COLORS[verdict.outcome]
+        table.add_row(verdict.claim, verdict.place, f"[{color}]{verdict.outcome}[/]", counts)
+    console.print(table)

@@ -1,0 +1,322 @@
+"""Result files of `benchopt run`: reading, and what every view of them needs.
+
+A frame has one row a point of a curve. A problem is a data set with an
+objective, a run one repetition of a solver on a problem.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
+ITERATIONS = "objective_iterations"
+GAP = "objective_relative_gap"
+
+#: Relative gaps that times are compared at.
+GAPS = (1e-2, 1e-4, 1e-6)
+
+#: What `with_primal_gap` adds.
+PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
+
+PROBLEM = ["dataset_name", "objective_name"]
+RUN = [*PROBLEM, "solver_name", "idx_rep"]
+
+#: Columns without which a file is not one of this suite's results.
+REQUIRED = (*RUN, "time", GAP, PASSES)
+
+
+def newest_result(folder=Path("outputs")):
+    """The parquet file written last under `folder`."""
+    files = sorted(folder.glob("*.parquet"), key=lambda f: f.stat().st_mtime)
+    if not files:
+        raise ValueError(
+            f"no result file under {folder}/; run `make run` first or name a parquet file"
+        )
+    return files[-1]
+
+
+def read_results(files):
+    """The rows of one or more result files of this suite.
+
+    A run that several files have is taken from the one named last. Rows whose
+    gap is not a number, as a run has that diverged, are left out. Both are
+    told in ``frame.attrs["notes"]``, a list of sentences.
+    """
+    frames, notes = [], []
+    for k, file in enumerate(map(Path, files)):
+        frames.append(_read(file).assign(_file=k))
+    frame = pd.concat(frames, ignore_index=True)
+    last = frame.groupby(RUN, sort=False)["_file"].transform("max")
+    if (repeated := last != frame["_file"]).any():
+        count = frame[repeated].groupby(RUN).ngroups
+        notes.append(f"{count} runs are in several files; those of the file named last are shown")
+        frame = frame[~repeated]
+    wrong = ~np.isfinite(frame[GAP]) | ~np.isfinite(frame["time"])
+    if wrong.any():
+        names = sorted(set(frame[wrong]["solver_name"]))
+        notes.append(
+            f"{int(wrong.sum())} points without a finite gap, where a run diverged or failed, are "
+            f"left out: {', '.join(names)}"
+        )
+        frame = frame[~wrong]
+    if frame.empty:
+        raise ValueError(f"{', '.join(map(str, files))}: no point has a finite gap")
+    frame = frame.drop(columns="_file").reset_index(drop=True)
+    frame.attrs["notes"] = notes
+    return frame
+
+
+def _read(file):
+    if not file.exists():
+        raise ValueError(f"no such file: {file}")
+    try:
+        frame = pd.read_parquet(file)
+    except Exception as error:
+        raise ValueError(f"{file} is not a readable parquet file: {error}") from None
+    missing = [c for c in REQUIRED if c not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{file} is not a result of this benchmark: it has no column {', '.join(missing)}"
+        )
+    if frame.empty:
+        raise ValueError(f"{file} has no rows: no run of it ended well")
+    for column in ("time", GAP, PASSES, "idx_rep"):
+        if not pd.api.types.is_numeric_dtype(frame[column]):
+            raise ValueError(
+                f"{file} is not a result of this benchmark: column {column} holds "
+                f"{frame[column].dtype}, not numbers"
+            )
+    return frame
+
+
+def parse(name):
+    """A name of benchopt's, such as "DSPDC[m=1,q=0.5]", as its first word and a dict."""
+    word, _, given = name.partition("[")
+    return word, {key: _literal(value) for key, value in re.findall(r"(\w+)=([^,\]]+)", given)}
+
+
+def _literal(text):
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def problems(frame):
+    """Pairs of (data set, objective) and its rows, in the order of the file."""
+    return frame.groupby(PROBLEM, sort=False)
+
+
+def of_matrices(frame):
+    """Whether the rows are of a problem with eigendecompositions."""
+    return EIGENDECOMPOSITIONS in frame and bool((frame[EIGENDECOMPOSITIONS] > 0).any())
+
+
+def label(target):
+    """A gap as people write it: 1e-6, not 1e-06."""
+    mantissa, exponent = f"{target:.3g}", f"{target:.0e}".split("e")[1]
+    if float(f"1e{int(exponent)}") == target:
+        return f"1e{int(exponent)}"
+    return mantissa
+
+
+def to_targets(frame, targets):
+    """Time and work to each target gap, and the final gap, of every run.
+
+    A run's time to a target is that of its first certified point at or below
+    it; NaN if there is none. Work is in passes, and in eigendecompositions and
+    iterations where the file has them.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by dataset, objective, solver and repetition.
+    """
+    # Runs that begin anew with each budget need not take longer each time.
+    last = frame.groupby(RUN, sort=False).tail(1).set_index(RUN)
+    ordered = frame.sort_values("time", kind="stable")
+    out = pd.DataFrame(index=last.index)
+    for target in targets:
+        reached = ordered[ordered[GAP] <= target]
+        first = reached.groupby(RUN, sort=False).head(1).set_index(RUN)
+        first = first.reindex(out.index)
+        out[f"seconds to {target:.0e}"] = first["time"]
+        for work in (PASSES, EIGENDECOMPOSITIONS, ITERATIONS):
+            if work in frame:
+                out[f"{work.removeprefix('objective_')} to {target:.0e}"] = first[work]
+    out["final gap"] = last[GAP]
+    if "objective_test_error" in frame:
+        out["test error"] = last["objective_test_error"]
+    return out.astype(float)
+
+
+def medians(runs):
+    """Medians over repetitions; infinite where fewer than half got to the target."""
+    keys = ["dataset_name", "objective_name", "solver_name"]
+    return runs.fillna(np.inf).groupby(keys, sort=False).median()
+
+
+def best_values(frame):
+    """The best certified P* of each problem.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by dataset and objective: `star`, the least P(x) of all runs, and
+        `uncertainty`, how much less the optimum may be: it lies in
+        [star - uncertainty, star].
+    """
+    by = problems(frame)
+    star, dual = by["objective_value"].min(), by["objective_dual"].max()
+    return pd.DataFrame(dict(star=star, uncertainty=(star - dual).clip(lower=0.0)))
+
+
+def with_primal_gap(frame):
+    """The frame with P(x) - P*, P* being the least value known, and how uncertain that is."""
+    best = best_values(frame).reindex(pd.MultiIndex.from_frame(frame[PROBLEM]))
+    gap = frame["objective_value"].to_numpy() - best["star"].to_numpy()
+    out = frame.assign(**{PRIMAL_GAP: gap, UNCERTAINTY: best["uncertainty"].to_numpy()})
+    out.attrs.update(frame.attrs)
+    return out
+
+
+# Curves ------------------------------------------------------------------------------
+
+#: What can be put on the horizontal axis: column, label.
+X_AXES = {
+    "seconds": ("time", "seconds"),
+    "passes": (PASSES, "passes over the data"),
+    "updates": ("objective_coordinate_updates", "coordinate updates"),
+    "eigendecompositions": (EIGENDECOMPOSITIONS, "eigendecompositions"),
+}
+
+#: What can be put on the vertical one: column, label, whether in logarithms.
+Y_AXES = {
+    "relative gap": (GAP, "certified gap / max(1, |P|)", True),
+    "own gap": ("objective_own_gap", "P(x) - D(y) with the method's own y", True),
+    "primal gap": (PRIMAL_GAP, "P(x) - P*", True),
+    "non-zeros": ("objective_nnz", "non-zero coordinates of x", False),
+    "accuracy on the test data": ("objective_test_accuracy", "accuracy on the test data", False),
+    "3-NN error on the test data": (
+        "objective_test_error", "error of 3 nearest neighbours", False
+    ),
+}
+
+QUANTILES = (0.1, 0.9)
+
+
+def axes_of(frame, axes):
+    """Of `X_AXES` or `Y_AXES`, those that some row of the frame has a number for."""
+    def known(column):
+        return column in frame and bool((frame[column].notna() & (frame[column] != 0)).any())
+    return {name: axis for name, axis in axes.items() if known(axis[0])}
+
+
+def thinned(count, most):
+    """Indices of at most so many of `count` things, evenly spread, with the first and last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def band(runs, x, y, points=150):
+    """Median and quantiles over repetitions of a solver's curve.
+
+    Between two points of a repetition its curve keeps the value of the first,
+    and after its last point that of the last.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of one solver on one problem.
+    x, y : str
+        Columns.
+    points : int
+        About so many at most.
+
+    Returns
+    -------
+    DataFrame
+        With `x`, `median`, `low` and `high`.
+    """
+    repetitions = runs["idx_rep"].to_numpy()
+    across, up = runs[x].to_numpy(float), runs[y].to_numpy(float)
+    known = np.isfinite(across) & np.isfinite(up)
+    curves = []
+    for k in np.unique(repetitions[known]):
+        own = np.flatnonzero(known & (repetitions == k))
+        own = own[np.argsort(across[own], kind="stable")]
+        curves.append((across[own], up[own]))
+    if not curves:
+        return pd.DataFrame(columns=["x", "median", "low", "high"], dtype=float)
+    # Where all have begun.
+    first = max(at[0] for at, _ in curves)
+    grid = np.unique(np.concatenate([at for at, _ in curves]))
+    grid = grid[grid >= first]
+    grid = grid[thinned(len(grid), points)]
+    values = np.array([
+        held[np.searchsorted(at, grid, side="right") - 1] for at, held in curves
+    ])
+    low, median, high = np.quantile(values, (QUANTILES[0], 0.5, QUANTILES[1]), axis=0)
+    return pd.DataFrame(dict(x=grid, median=median, low=low, high=high))
+
+
+def mean_points(runs):
+    """Means over repetitions of iterations, passes, P(x) - D(y), and each one's predicted gap.
+
+    At the points that all repetitions reached. The predicted gap is gap_0 (1 - rate)^t
+    after t iterations.
+    """
+    runs = runs.sort_values("stop_val")
+    first = runs.groupby("idx_rep")["objective_own_gap"].transform("first")
+    rates, t = runs["objective_predicted_rate"], runs[ITERATIONS]
+    points = runs.assign(measured=runs["objective_own_gap"], predicted=first * (1.0 - rates) ** t)
+    at = points.groupby("stop_val")
+    means = at[[ITERATIONS, PASSES, "measured", "predicted"]].mean()
+    return means[at.size() == runs["idx_rep"].nunique()]
+
+
+# Comparisons ------------------------------------------------------------------------
+
+def speedups(seconds):
+    """How many times as fast the row's solver is as the column's, NaN if either did not arrive.
+
+    Parameters
+    ----------
+    seconds : Series
+        Of each solver, infinite where it did not get there.
+    """
+    known = seconds.replace(np.inf, np.nan)
+    return pd.DataFrame(
+        known.to_numpy()[None, :] / known.to_numpy()[:, None], index=known.index,
+        columns=known.index,
+    )
+
+
+def performance_profile(seconds, most=100.0):
+    """Share of problems that each solver solves within a factor of the fastest.
+
+    Parameters
+    ----------
+    seconds : Series
+        Indexed by dataset, objective and solver.
+    most : float
+        The largest factor.
+
+    Returns
+    -------
+    dict
+        For each solver, of how many problems it was run on, and two arrays: factors at which
+        the share grows, and the share from there on, of the problems that it was run on.
+    """
+    best = seconds.groupby(level=[0, 1]).transform("min")
+    solved = seconds[np.isfinite(best)]
+    ratios = solved / best[np.isfinite(best)]
+    found = {}
+    for solver, own in ratios.groupby(level=2, sort=False):
+        inside = np.sort(own[own <= most].to_numpy())
+        factors = np.concatenate([[1.0], inside, [most]])
+        shares = np.searchsorted(inside, factors, side="right") / len(own)
+        found[solver] = (len(own), factors, shares)
+    return found

@@ -1,0 +1,475 @@
+"""The paper's claims, and whether a result file bears them out.
+
+A comparison is of times, seed by seed: the ratio of the rival's time to
+DSPDC's, to each of the stated gaps that both reach with every seed. A claim
+that DSPDC is faster holds if the 10 % quantile of the ratio over the seeds (with
+ten or fewer the least) is above 1 at every one of them. Rivals have the same m;
+of several variants of a rival in the file the fastest is taken.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .complexity import compare, method_of
+from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, parse, problems, to_targets
+
+HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
+
+#: A ratio of times between these is called a tie, one of iteration counts similar.
+TIE, SIMILAR = 1.25, 2.0
+
+#: The settings of the paper's figures.
+FIGURE_1 = [(5000, 100, 20), (10000, 100, 50), (10000, 500, 50)]
+FIGURE_2 = ("covtype.binary", "rcv1.binary", "real-sim")
+FIGURE_3 = [(100, 100, 100), (100, 100, 200)]
+
+#: Its block sizes (m, q): those of figures 1 and 3, and of figure 4 with q as a share of p.
+PAIRS_1 = [(1, 50)]
+PAIRS_3 = [(5, 50), (50, 5), (20, 20)]
+PAIRS_4 = [(2000, 0.2), (4000, 0.2), (8000, 0.4)]
+
+
+class Ratio(NamedTuple):
+    """Ratios of times over the seeds, to one gap."""
+
+    gap: float
+    median: float
+    low: float
+    high: float
+    seeds: int
+
+    def __str__(self):
+        spread = "" if self.seeds == 1 else f" ({self.low:.2f} to {self.high:.2f})"
+        return f"{label(self.gap)}: {self.median:.2f}{spread}"
+
+
+class Finding(NamedTuple):
+    """What was found of a claim on one problem.
+
+    Attributes
+    ----------
+    setting : str
+        The problem, for people.
+    variant : str
+        Which DSPDC, against which rival.
+    outcome : str
+        `HOLDS`, `FAILS` or `UNKNOWN`.
+    ratios : tuple of Ratio
+    reason : str
+        Why it was not measured, or what else there is to say.
+    """
+
+    setting: str
+    variant: str
+    outcome: str
+    ratios: tuple = ()
+    reason: str = ""
+
+
+class Verdict(NamedTuple):
+    """A claim, where the paper makes it, and all that was found of it."""
+
+    key: str
+    claim: str
+    place: str
+    findings: tuple
+
+    @property
+    def outcome(self):
+        """It holds if it does in every setting that was measured, and at least one was."""
+        outcomes = {finding.outcome for finding in self.findings} - {UNKNOWN}
+        if not outcomes:
+            return UNKNOWN
+        return FAILS if FAILS in outcomes else HOLDS
+
+
+class Problem(NamedTuple):
+    """A problem of a file, its names taken apart, with its rows and what runs took to `GAPS`."""
+
+    dataset: str
+    objective: str
+    kind: str
+    data: dict
+    constants: dict
+    rows: object
+    runs: object
+
+    @property
+    def setting(self):
+        known = {**self.data, **self.constants}
+        names = ("name", "source", "n", "p", "d", "lambda1", "lambda2", "lam")
+        return ", ".join(
+            f"{known[k]}" if k in ("name", "source") else f"{k}={known[k]:g}"
+            for k in names if k in known and (k != "lam" or "lambda2" not in known)
+        )
+
+
+def judge(frame):
+    """Every claim with what the frame says of it.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From `results.read_results`.
+
+    Returns
+    -------
+    list of Verdict
+    """
+    runs = to_targets(frame, GAPS).sort_index()
+    there = []
+    for (dataset, objective), rows in problems(frame):
+        kind, data = parse(dataset)
+        there.append(Problem(
+            dataset, objective, kind, data, parse(objective)[1], rows, runs.loc[dataset, objective]
+        ))
+    return [claim(there) for claim in CLAIMS]
+
+
+# Selecting runs ------------------------------------------------------------------------
+
+def _solvers(problem, method):
+    """Names and options of the solvers of a method on a problem."""
+    names = dict.fromkeys(problem.rows["solver_name"])
+    found = ((name, method_of(name)) for name in names)
+    return {name: known[1] for name, known in found if known and known[0] == method}
+
+
+def _stated(options):
+    return options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
+
+
+def _sizes(options, default=None):
+    return options.get("m", default), options.get("q")
+
+
+def _times(problem, solver):
+    return problem.runs.loc[solver]
+
+
+def _fastest(problem, solvers):
+    """Of some solvers the one that gets furthest, then soonest; None if there are none."""
+    def key(name):
+        runs = _times(problem, name)
+        medians = [runs[f"seconds to {gap:.0e}"].fillna(math.inf).median() for gap in GAPS]
+        return [math.isinf(t) for t in reversed(medians)] + list(reversed(medians))
+    return min(solvers, key=key, default=None)
+
+
+def ratios(problem, fast, slow):
+    """`Ratio` of slow to fast at each of `GAPS` that all seeds of both reach."""
+    one, other = _times(problem, fast), _times(problem, slow)
+    seeds = one.index.intersection(other.index)
+    found = []
+    for gap in GAPS:
+        key = f"seconds to {gap:.0e}"
+        ratio = (other[key] / one[key]).reindex(seeds)
+        if len(seeds) and ratio.notna().all():
+            found.append(_ratio(gap, ratio))
+    return tuple(found)
+
+
+def _ratio(gap, values):
+    # Of values that occurred, so that with few seeds the worst of them counts in full.
+    low, high = np.quantile(values, (0.1, 0.9), method="inverted_cdf")
+    return Ratio(gap, float(np.median(values)), float(low), float(high), len(values))
+
+
+def _reached(problem, solver):
+    """In words, how far a solver came."""
+    final = _times(problem, solver)["final gap"].median()
+    return f"{solver} came to {final:.1e}"
+
+
+def _faster(problem, fast, slow, wanted="faster"):
+    """The finding of one comparison."""
+    variant = f"{fast} over {slow}"
+    found = ratios(problem, fast, slow)
+    if not found:
+        reason = "no stated gap was reached by both: " + ", ".join(
+            _reached(problem, name) for name in (fast, slow)
+        )
+        return Finding(problem.setting, variant, UNKNOWN, (), reason)
+    faster = all(ratio.low > 1.0 for ratio in found)
+    if wanted == "tie":
+        good = all(1.0 / TIE <= ratio.median <= TIE for ratio in found)
+    else:
+        good = faster if wanted == "faster" else not faster
+    return Finding(problem.setting, variant, HOLDS if good else FAILS, found)
+
+
+def same_sizes(one, other):
+    """Whether two tuples of block sizes are the same; a count of 1 is not a share of 1.0."""
+    return all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))
+
+
+def _against(problem, rival, pairs=None, wanted="faster", chosen=lambda options: True):
+    """DSPDC against a rival with the same m, as stated and beside it.
+
+    With the given pairs of block sizes, or with all that are not chosen by itself.
+    """
+    findings = []
+    for name, options in _solvers(problem, "dspdc").items():
+        m, q = _sizes(options)
+        if m is None or "auto" in (m, q) or options.get("adaptive") or not chosen(options):
+            continue
+        if pairs is not None and not any(same_sizes((m, q), pair) for pair in pairs):
+            continue
+        same = [
+            other for other, theirs in _solvers(problem, rival).items()
+            if same_sizes(_sizes(theirs, 1)[:1], (m,))
+        ]
+        best = _fastest(problem, same)
+        if best is None:
+            findings.append(Finding(
+                problem.setting, name, UNKNOWN, (), f"no {rival.upper()} with m={m} in the file"
+            ))
+        else:
+            findings.append(_faster(problem, name, best, wanted))
+    if not findings:
+        reason = "DSPDC was not run with the paper's block sizes" if pairs else "DSPDC was not run"
+        findings.append(Finding(problem.setting, "DSPDC", UNKNOWN, (), reason))
+    return findings
+
+
+def _missing(setting, reason="not in the file"):
+    return Finding(setting, "", UNKNOWN, (), reason)
+
+
+# The claims ---------------------------------------------------------------------------
+
+def _figure_1(there):
+    chosen = [
+        problem for problem in there
+        if problem.kind == "Factorized" and not problem.data.get("materialize")
+        and tuple(problem.data.get(k) for k in "npd") in FIGURE_1
+    ]
+    known = {tuple(problem.data[k] for k in "npd") for problem in chosen}
+    findings = [
+        finding for problem in chosen for rival in ("spdc", "sdca")
+        for finding in _against(problem, rival, PAIRS_1)
+    ] + [
+        _missing(f"n={n}, p={p}, d={d}") for n, p, d in FIGURE_1 if (n, p, d) not in known
+    ]
+    return Verdict(
+        "figure 1", "DSPDC is faster than SPDC and SDCA on factorised data, in all six settings",
+        "figure 1", tuple(findings),
+    )
+
+
+def _reduced(there, names):
+    return [
+        problem for problem in there
+        if problem.kind == "LIBSVM" and problem.data.get("reduction") == "feature"
+        and problem.data.get("name") in names
+    ]
+
+
+def _figure_2(there):
+    chosen = _reduced(there, FIGURE_2)
+    known = {problem.data["name"] for problem in chosen}
+    findings = []
+    for problem in chosen:
+        findings += _against(problem, "sdca")
+        for name in _solvers(problem, "spdc"):
+            rival = _fastest(problem, list(_solvers(problem, "sdca")))
+            if rival is not None:
+                findings.append(_faster(problem, name, rival))
+        wanted = "tie" if problem.data["name"] == "real-sim" else "faster"
+        findings += _against(problem, "spdc", wanted=wanted)
+    findings += [_missing(name) for name in FIGURE_2 if name not in known]
+    return Verdict(
+        "figure 2", "On reduced real data DSPDC and SPDC beat SDCA; DSPDC beats SPDC on covtype "
+        "and rcv1 and ties with it on real-sim", "figure 2", tuple(findings),
+    )
+
+
+def _figure_3(there):
+    chosen = [
+        problem for problem in there
+        if problem.kind == "MatrixRisk" and tuple(problem.data.get(k) for k in "npd") in FIGURE_3
+    ]
+    known = {tuple(problem.data[k] for k in "npd") for problem in chosen}
+    findings = [
+        finding for problem in chosen for rival in ("spdc", "sdca")
+        for finding in _against(problem, rival, PAIRS_3)
+    ] + [_missing(f"n={n}, p={p}, d={d}") for n, p, d in FIGURE_3 if (n, p, d) not in known]
+    return Verdict(
+        "figure 3", "DSPDC is faster than SPDC and SDCA on matrix risk minimisation",
+        "figure 3", tuple(findings),
+    )
+
+
+def _figure_4(there):
+    chosen = [problem for problem in there if problem.kind == "MTLMNN"]
+    findings = [
+        finding for problem in chosen for rival in ("spdc", "sdca")
+        for finding in _against(problem, rival, PAIRS_4)
+    ]
+    if not any(problem.data.get("source") == "aloi" for problem in chosen):
+        findings.append(_missing("aloi", "ALOI itself is not in the file"))
+    return Verdict(
+        "figure 4", "DSPDC is faster than SPDC and SDCA on multi-task metric learning",
+        "figure 4", tuple(findings),
+    )
+
+
+def _dense(there):
+    chosen = [
+        problem for problem in there
+        if problem.data.get("materialize") is True or problem.kind == "Bundled"
+    ]
+    findings = [
+        finding for problem in chosen
+        for finding in _against(
+            problem, "spdc", wanted="slower",
+            chosen=lambda options: options.get("q") != 1.0 or isinstance(options["q"], int),
+        )
+    ]
+    return Verdict(
+        "dense", "DSPDC is not faster than SPDC on a general dense A", "section 4.1",
+        tuple(findings or [_missing("dense A")]),
+    )
+
+
+def _eigendecompositions(there):
+    findings = []
+    for problem in there:
+        if problem.kind not in ("MatrixRisk", "MTLMNN") or ITERATIONS not in problem.rows:
+            continue
+        p = _blocks(problem)
+        for name, options in _solvers(problem, "dspdc").items():
+            m, q = _sizes(options)
+            same = [
+                other for other, theirs in _solvers(problem, "spdc").items()
+                if same_sizes(_sizes(theirs, 1)[:1], (m,)) and theirs.get("steps") == "dspdc"
+            ]
+            if m is None or "auto" in (m, q) or p is None or not same or _stated(options):
+                continue
+            findings.append(_work_of(problem, name, same[0], _count(q, p) / p))
+    return Verdict(
+        "eigendecompositions", "With q of p blocks DSPDC does q/p of SPDC's eigendecompositions "
+        "an iteration and needs a similar number of iterations", "section 6.3",
+        tuple(findings or [_missing("matrix problems")]),
+    )
+
+
+def _blocks(problem):
+    if problem.kind == "MatrixRisk":
+        return problem.data.get("p")
+    column = "objective_block_columns"
+    spdc = problem.rows[problem.rows["solver_name"].str.startswith("SPDC")]
+    return int(spdc[column].max()) if column in spdc and len(spdc) else None
+
+
+def _count(q, p):
+    return max(1, round(q * p)) if isinstance(q, float) else q
+
+
+def _work_of(problem, fast, slow, share):
+    """Eigendecompositions an iteration, and iterations to the gaps, of two solvers."""
+    def each(name):
+        rows = problem.rows[problem.rows["solver_name"] == name]
+        last = rows.groupby("idx_rep").tail(1)
+        return float((last[EIGENDECOMPOSITIONS] / last[ITERATIONS]).median())
+    done = each(fast) / each(slow)
+    one, other = _times(problem, fast), _times(problem, slow)
+    found = []
+    for gap in GAPS:
+        ratio = (one[f"iterations to {gap:.0e}"] / other[f"iterations to {gap:.0e}"]).dropna()
+        if len(ratio):
+            found.append(_ratio(gap, ratio))
+    variant = f"{fast} over {slow}"
+    text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
+    if not found:
+        return Finding(problem.setting, variant, UNKNOWN, (),
+                       f"{text}; no stated gap was reached by both")
+    good = done <= 1.1 * share and all(1 / SIMILAR <= r.median <= SIMILAR for r in found)
+    return Finding(problem.setting, variant, HOLDS if good else FAILS, tuple(found),
+                   f"{text}; ratios are of iterations")
+
+
+def _condition(there):
+    findings = []
+    for problem in there:
+        columns = "objective_Lambda_11", "objective_Lambda_p1"
+        if problem.kind != "MatrixRisk" or not set(columns) <= set(problem.rows):
+            continue
+        entry, row = (float(problem.rows[column].iloc[0]) for column in columns)
+        p, d = problem.data["p"], problem.data["d"]
+        left, right = math.sqrt(entry) * p, math.sqrt(row) * d
+        text = f"sqrt(Lambda_11) p = {left:.3g}, sqrt(Lambda_p1) d = {right:.3g}"
+        if left > right:
+            reason = f"the condition is not met: {text}"
+            findings.append(Finding(problem.setting, "DSPDC over SPDC", UNKNOWN, (), reason))
+            continue
+        findings += [
+            finding._replace(reason=f"{text}. {finding.reason}".strip())
+            for finding in _against(problem, "spdc", chosen=lambda options: not _stated(options))
+        ]
+    return Verdict(
+        "condition", "DSPDC wins over SPDC on matrices where sqrt(Lambda_11) p <= "
+        "sqrt(Lambda_p1) d", "section 5.2", tuple(findings or [_missing("matrix risk")]),
+    )
+
+
+def _tables(there):
+    findings = []
+    for problem in there:
+        ones = [
+            name for name, options in _solvers(problem, "dspdc").items()
+            if same_sizes(_sizes(options), (1, 1))
+        ]
+        if not ones or problem.kind not in ("Factorized", "MatrixRisk"):
+            continue
+        findings.append(_order(problem))
+    return Verdict(
+        "tables", "The order of the methods' overall costs in tables 1 and 2 at (q, m) = (1, 1)",
+        "tables 1 and 2", tuple(findings or [
+            _missing("DSPDC with m=1, q=1", "configs/tables.yml runs it")
+        ]),
+    )
+
+
+#: Predicted costs that differ by less are not ordered.
+CLEAR = 1.5
+
+
+def _order(problem):
+    """Pairs of methods that the tables order clearly, and how many are measured in that order."""
+    from ..problem_constants import constants
+    from ..targets import load_targets
+
+    target = next(iter(load_targets(problem.dataset, problem.objective)))
+    compared = compare(
+        target.problem, problem.rows, GAPS[-1], constants(target.problem, 1, 1)
+    )
+    compared = [
+        row for row in compared if row["prediction"]
+        and any(same_sizes(_sizes(method_of(row["solver"])[1], 1), k) for k in ((1, None), (1, 1)))
+    ]
+    known = [row for row in compared if row["passes"] is not None]
+    right, wrong = 0, []
+    for one in known:
+        for other in known:
+            predicted = other["prediction"]["overall"] / one["prediction"]["overall"]
+            if predicted > CLEAR:
+                if other["passes"] > one["passes"]:
+                    right += 1
+                else:
+                    wrong.append(f"{one['solver']} before {other['solver']}")
+    unreached = [row["solver"] for row in compared if row["passes"] is None]
+    text = f"{right} of {right + len(wrong)} clearly ordered pairs are measured so"
+    if wrong:
+        text += "; not " + ", ".join(wrong[:6]) + (" ..." if len(wrong) > 6 else "")
+    if unreached:
+        text += f"; {label(GAPS[-1])} not reached by {', '.join(unreached)}"
+    outcome = UNKNOWN if not right + len(wrong) else FAILS if wrong else HOLDS
+    return Finding(problem.setting, "all methods with m = 1", outcome, (), text)
+
+
+CLAIMS = (
+    _figure_1, _figure_2, _figure_3, _figure_4, _dense, _eigendecompositions, _condition, _tables,
+)

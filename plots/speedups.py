@@ -1,0 +1,32 @@
+import math
+
+from benchopt import BasePlot
+
+from benchmark_dspdc.report.results import GAPS, medians, speedups, to_targets
+
+
+class Plot(BasePlot):
+    """How many times as fast the row's method is as the column's, to a common gap."""
+
+    name = "Speed-ups"
+    type = "table"
+    options = {"dataset": ..., "objective": ..., "gap": list(GAPS)}
+
+    def plot(self, df, dataset, objective, gap):
+        found = self._found(df, dataset, objective, gap)
+        return [
+            [name, *(f"{v:.3g}" if math.isfinite(v) else "-" for v in row)]
+            for name, row in zip(found.index, found.to_numpy(), strict=True)
+        ]
+
+    def get_metadata(self, df, dataset, objective, gap):
+        found = self._found(df, dataset, objective, gap)
+        return {
+            "title": f"{objective}\nData: {dataset}",
+            "columns": ["method", *found.columns],
+        }
+
+    def _found(self, df, dataset, objective, gap):
+        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
+        seconds = medians(to_targets(df, [gap]))[f"seconds to {gap:.0e}"].droplevel([0, 1])
+        return speedups(seconds)
