@@ -1,6 +1,16 @@
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import X_AXES, Y_AXES, axes_of, band, with_primal_gap
+from benchmark_dspdc.report.results import (
+    PRIMAL_GAP,
+    X_AXES,
+    Y_AXES,
+    axes_of,
+    band,
+    rows_of,
+)
+
+#: Points of a curve; the page holds those of every choice.
+POINTS = 50
 
 
 class Plot(BasePlot):
@@ -15,17 +25,18 @@ class Plot(BasePlot):
     options = {
         "dataset": ...,
         "objective": ...,
-        "Y": lambda df: list(axes_of(with_primal_gap(df), Y_AXES)),
+        "Y": lambda df: list(axes_of(df.assign(**{PRIMAL_GAP: 1.0}), Y_AXES)),
         "X_axis": lambda df: list(axes_of(df, X_AXES)),
     }
 
     def plot(self, df, dataset, objective, Y, X_axis):
-        df = with_primal_gap(df)
-        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
+        rows = rows_of(df, dataset, objective)
         x, y = X_AXES[X_axis][0], Y_AXES[Y][0]
         traces = []
-        for solver, runs in df.groupby("solver_name", sort=False):
-            found = band(runs, x, y)
+        if y not in rows or x not in rows:
+            return []
+        for solver, runs in rows.groupby("solver_name", sort=False)[list({"idx_rep", x, y})]:
+            found = band(runs, x, y, POINTS).map(lambda value: float(f"{value:.5g}"))
             if Y_AXES[Y][2]:
                 found = found[found["median"] > 0.0]
             if len(found):

@@ -1,7 +1,7 @@
 import numpy as np
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import mean_points
+from benchmark_dspdc.report.results import mean_points, rows_of
 
 AXES = {"Iterations": "objective_iterations", "Passes": "objective_passes"}
 
@@ -26,9 +26,10 @@ class Plot(BasePlot):
     def plot(self, df, dataset, objective, X_axis):
         if "objective_predicted_rate" not in df:      # a result file of an earlier version
             return []
-        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
+        rows = rows_of(df, dataset, objective)
         traces = []
-        for solver, runs in df[np.isfinite(df["objective_predicted_rate"])].groupby("solver_name"):
+        known = rows[np.isfinite(rows["objective_predicted_rate"])]
+        for solver, runs in known.groupby("solver_name"):
             points = mean_points(runs)
             line = f"{solver}, predicted"
             colour = {"color": self.get_style(solver)["color"]}

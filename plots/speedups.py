@@ -2,7 +2,7 @@ import math
 
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import GAPS, medians, speedups, to_targets
+from benchmark_dspdc.report.results import GAPS, medians, rows_of, speedups, to_targets
 
 
 class Plot(BasePlot):
@@ -27,6 +27,6 @@ class Plot(BasePlot):
         }
 
     def _found(self, df, dataset, objective, gap):
-        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
-        seconds = medians(to_targets(df, [gap]))[f"seconds to {gap:.0e}"].droplevel([0, 1])
+        here = rows_of(df, dataset, objective)
+        seconds = medians(to_targets(here, [gap]))[f"seconds to {gap:.0e}"].droplevel([0, 1])
         return speedups(seconds)

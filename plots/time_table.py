@@ -2,7 +2,7 @@ import math
 
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import GAPS, label, medians, of_matrices, to_targets
+from benchmark_dspdc.report.results import GAPS, label, medians, of_matrices, rows_of, to_targets
 
 
 class Plot(BasePlot):
@@ -13,12 +13,10 @@ class Plot(BasePlot):
     options = {"dataset": ..., "objective": ...}
 
     def plot(self, df, dataset, objective):
-        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
-        if df.empty:
-            return []
-        work = "eigendecompositions" if of_matrices(df) else "passes"
+        here = rows_of(df, dataset, objective)
+        work = "eigendecompositions" if of_matrices(here) else "passes"
         rows = []
-        for index, row in medians(to_targets(df, GAPS)).iterrows():
+        for index, row in medians(to_targets(here, GAPS)).iterrows():
             cells = [index[2]]
             for gap in GAPS:
                 cells.append(shown(row[f"seconds to {gap:.0e}"]))
@@ -27,8 +25,7 @@ class Plot(BasePlot):
         return rows
 
     def get_metadata(self, df, dataset, objective):
-        here = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
-        work = "eigs" if of_matrices(here) else "passes"
+        work = "eigs" if of_matrices(rows_of(df, dataset, objective)) else "passes"
         columns = [text for gap in GAPS for text in (f"s to {label(gap)}", f"{work} to it")]
         return {
             "title": f"{objective}\nData: {dataset}",

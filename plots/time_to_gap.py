@@ -1,6 +1,6 @@
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import GAPS, to_targets
+from benchmark_dspdc.report.results import GAPS, rows_of, to_targets
 
 
 class Plot(BasePlot):
@@ -11,8 +11,7 @@ class Plot(BasePlot):
     options = {"dataset": ..., "objective": ..., "gap": list(GAPS)}
 
     def plot(self, df, dataset, objective, gap):
-        df = df[(df["dataset_name"] == dataset) & (df["objective_name"] == objective)]
-        seconds = to_targets(df, [gap])[f"seconds to {gap:.0e}"]
+        seconds = to_targets(rows_of(df, dataset, objective), [gap])[f"seconds to {gap:.0e}"]
         bars = []
         for solver, found in seconds.groupby(level="solver_name", sort=False):
             reached = found.dropna().tolist()

@@ -23,7 +23,7 @@ CONFIG = {
         "Factorized[n=200,p=30,d=8]", "Sparse[n=200,p=300,row_nnz=10]",
         "Bundled[name=breast_cancer]",
     ],
-    "solver": ["DSPDC[m=0.1,q=0.5]", "SPDC[m=5]", "SDCA"],
+    "solver": ["DSPDC[m=0.1,q=0.5,Lambda=partition]", "SPDC[m=5]", "SDCA"],
     "n-repetitions": 2, "max-runs": 200, "timeout": 60,
 }
 
@@ -102,7 +102,7 @@ def test_plot_draws_the_predicted_rate_from_the_first_point(sequential, axis):
         drawn = data[f"predicted_rate_{dataset}_{objective}_{axis}"]
         assert drawn["scale"] == "semilog-y"
         traces = {trace["label"]: trace for trace in drawn["data"]}
-        solvers = {"DSPDC[m=0.1,q=0.5]", "SPDC[m=5]"}
+        solvers = {"DSPDC[m=0.1,q=0.5,Lambda=partition]", "SPDC[m=5]"}
         assert set(traces) == solvers | {f"{solver}, predicted" for solver in solvers}
         assert all({"color", "marker"} <= set(trace) for trace in traces.values())
         for solver in solvers:
@@ -110,6 +110,30 @@ def test_plot_draws_the_predicted_rate_from_the_first_point(sequential, axis):
                 [run for _, run in rows[rows["solver_name"] == solver].groupby("idx_rep")],
                 traces[solver], traces[f"{solver}, predicted"], f"objective_{axis.lower()}",
             )
+
+
+PLOTS = {
+    "gaps_and_scores": 4, "time_to_a_gap": 3, "times": 1, "speed_ups": 3, "performance_profile": 3,
+    "predicted_rate": 2,
+}
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_plot_of_ours_draws_all_its_choices(sequential, name):
+    plot = next(p for p in Benchmark(REPO).get_plots() if p._get_name() == name)
+    plot._check()
+    data, _ = plot._get_all_plots(sequential)
+    json.dumps(update_plot_data_style(copy.deepcopy({plot.name: data})), allow_nan=False)
+    problems = sequential.groupby(["dataset_name", "objective_name"]).ngroups
+    assert len(data) >= PLOTS[name] * (1 if name == "performance_profile" else problems)
+    for drawn in data.values():
+        # A score that only some data sets have is empty for the others.
+        assert drawn["data"] or "test data" in drawn.get("ylabel", "")
+        for trace in drawn["data"] if plot.type == "scatter" else ():
+            assert {"color", "marker"} <= set(trace)
+            assert len(trace["x"]) == len(trace["y"]) > 0
+        for row in drawn["data"] if plot.type == "table" else ():
+            assert len(row) == len(drawn["columns"])
 
 
 def check_line(runs, curve, line, axis):

@@ -13,7 +13,7 @@ from rich.console import Console
 from benchmark_dspdc import reproduce
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report import figures, verdicts
-from benchmark_dspdc.report.page import page_data, write_page
+from benchmark_dspdc.report.page import page_data, titles, write_page
 from benchmark_dspdc.report.report import write_report
 from benchmark_dspdc.report.results import (
     GAP,
@@ -394,6 +394,18 @@ def test_the_page_has_all_views(typical):
     assert len(data["rates"]) == 1
     assert len(data["verdicts"]) == len(verdicts.CLAIMS)
     json.dumps(data, allow_nan=False)
+
+
+def test_titles_are_short_and_tell_problems_apart():
+    other = ELASTIC.replace("0.01", "0.1")
+    found = titles([(factorized(), ELASTIC), (factorized(), other), (factorized(n=9), ELASTIC)])
+    assert list(found.values()) == [
+        "Factorized[d=20, n=5000, p=100] lambda2=0.01",
+        "Factorized[d=20, n=5000, p=100] lambda2=0.1", "Factorized[d=20, n=9, p=100] lambda2=0.01",
+    ]
+    assert titles([("a[b=1,c]", "o"), ("a[b=1,d]", "o")]) == {
+        ("a[b=1,c]", "o"): "a[b=1,c], o", ("a[b=1,d]", "o"): "a[b=1,d], o"
+    }
 
 
 def test_a_single_repetition_is_said_to_be_one():

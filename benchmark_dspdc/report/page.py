@@ -27,6 +27,7 @@ from .results import (
     mean_points,
     medians,
     of_matrices,
+    parse,
     performance_profile,
     problems,
     speedups,
@@ -83,6 +84,7 @@ def page_data(frame, origin, verdicts):
     frame = with_primal_gap(frame)
     stars = best_values(frame)
     solvers = list(dict.fromkeys(frame["solver_name"]))
+    short = titles([key for key, _ in problems(frame)])
     runs = to_targets(frame, GAPS)
     middle = medians(runs)
     ordered, sorted_middle = runs.sort_index(), middle.sort_index()
@@ -96,7 +98,9 @@ def page_data(frame, origin, verdicts):
             symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
         ) for k, solver in enumerate(solvers)},
         problems=[
-            _problem(key, rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key])
+            dict(title=short[key], full=f"{key[0]}, {key[1]}") | _problem(
+                rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key]
+            )
             for key, rows in problems(frame)
         ],
         profiles=[{
@@ -105,7 +109,7 @@ def page_data(frame, origin, verdicts):
                 middle[f"seconds to {gap:.0e}"]
             ).items()
         } for gap in GAPS],
-        rates=_rates(frame),
+        rates=_rates(frame, short),
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
             count=_count(verdict),
@@ -135,11 +139,27 @@ def _notes(frame):
     return []
 
 
-def _title(dataset, objective):
-    return f"{dataset}, {objective}"
+#: Parameters that a title always has.
+TELLING = ("name", "source", "n", "p", "d")
 
 
-def _problem(key, rows, star, runs, middle):
+def titles(keys):
+    """Short names of problems: what tells them apart, and the sizes of the data."""
+    parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
+
+    def differs(place, name):
+        return len({str(p[place].get(name)) for p in parsed if name in p[place]}) > 1
+    found = []
+    for kind, data, constants in parsed:
+        shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]
+        rest = [f"{k}={v}" for k, v in constants.items() if differs(2, k)]
+        found.append(f"{kind}[{', '.join(shown)}]" + (f" {', '.join(rest)}" if rest else ""))
+    if len(set(found)) < len(found):
+        return {key: f"{key[0]}, {key[1]}" for key in keys}
+    return dict(zip(keys, found, strict=True))
+
+
+def _problem(rows, star, runs, middle):
     matrices = of_matrices(rows)
     work = EIGENDECOMPOSITIONS if matrices else PASSES
     solvers = list(dict.fromkeys(rows["solver_name"]))
@@ -163,7 +183,7 @@ def _problem(key, rows, star, runs, middle):
     name = work.removeprefix("objective_")
     errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
     return dict(
-        title=_title(*key), repetitions=int(rows["idx_rep"].nunique()),
+        repetitions=int(rows["idx_rep"].nunique()),
         star=float(star["star"]), uncertainty=float(star["uncertainty"]), targets=targets,
         curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
         rows=[dict(
@@ -202,7 +222,7 @@ def _curves(rows):
     return made
 
 
-def _rates(frame):
+def _rates(frame, short):
     needed = ("objective_predicted_rate", "objective_iterations", "objective_own_gap")
     if not all(column in frame for column in needed):
         return []
@@ -217,7 +237,7 @@ def _rates(frame):
                 points = points.iloc[thinned(len(points), POINTS)]
                 curves[solver] = [_plain(points[c]) for c in (PASSES, "measured", "predicted")]
         if curves:
-            found.append(dict(title=_title(*key), curves=curves))
+            found.append(dict(title=short[key], curves=curves))
     return found
 
 

@@ -183,6 +183,21 @@ def with_primal_gap(frame):
     return out
 
 
+_kept = (None, None)
+
+
+def rows_of(frame, dataset, objective):
+    """The rows of a problem, with its primal gap; none if it is not in the frame.
+
+    For views that are asked for one by one: what belongs to the frame asked for last is kept.
+    """
+    global _kept
+    if _kept[0] is not frame:
+        full = with_primal_gap(frame)
+        _kept = frame, dict(iter(problems(full)))
+    return _kept[1].get((dataset, objective), frame.iloc[:0])
+
+
 # Curves ------------------------------------------------------------------------------
 
 #: What can be put on the horizontal axis: column, label.
