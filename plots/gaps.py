@@ -14,10 +14,10 @@ POINTS = 50
 
 
 class Plot(BasePlot):
-    """A gap or a score over time or work: the median over the repetitions and a band.
+    """A gap or a score over time or work: the median over the repetitions.
 
-    The band is between the 10 % and 90 % quantiles of when the median is reached. The primal
-    gap is P(x) - P*, with the least P(x) of all runs of the problem as P*.
+    The primal gap is P(x) - P*, with the least P(x) of all runs of the problem as P*. The
+    report (`python -m benchmark_dspdc report`) has bands beside the medians.
     """
 
     name = "Gaps and scores"

@@ -170,6 +170,19 @@ def test_adaptive_is_true_or_false(value):
         solve(make_problem(), adaptive=value)
 
 
+def test_a_run_that_overflows_begins_anew(monkeypatch):
+    # With the square loss y is not bounded, and steps far too long end in inf and nan.
+    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.CAUTION", 1e-9)
+    problem = make_problem("dense", "square")
+    for adaptive_steps in (True, False):
+        monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", lambda *_: None)
+        algorithm = DSPDC(problem, m=5, q=4, adaptive=adaptive_steps)
+        algorithm.advance(20000)
+        assert not algorithm.info["trusted"]
+        assert np.isfinite(algorithm.x).all()
+        assert problem.certify(algorithm.x, algorithm.y).relative_gap < 1e-6
+
+
 def test_estimated_constants_are_watched_and_replaced(monkeypatch):
     # The exact constant is out of reach, the estimate far too small; steps are not adaptive.
     monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", lambda *_: None)

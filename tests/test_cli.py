@@ -24,7 +24,8 @@ def results(**columns):
                 rows.append(dict(
                     dataset_name="Data[n=3]", objective_name="ERM[loss=square]",
                     solver_name=solver, idx_rep=rep, time=0.1 * slowness * step,
-                    objective_relative_gap=rate ** -k, objective_passes=2.0 * k,
+                    objective_relative_gap=rate ** -k, objective_passes=2.0 * k, stop_val=step,
+                    objective_value=1.0 + rate ** -k, objective_dual=1.0,
                 ))
     return pd.DataFrame(rows).assign(**columns)
 

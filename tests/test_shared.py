@@ -53,7 +53,7 @@ def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
 
 @pytest.mark.parametrize("options", [
     dict(adaptive=True), dict(probabilities="importance"), dict(theorem=2), dict(m=N, q=P),
-    dict(m=1, q=1), dict(sampling="subset"),
+    dict(m=10, q=2), dict(sampling="subset"),
 ])
 def test_threads_with_all_kinds_of_steps(always, options):
     problem = make_problem("factorized", "logistic", n=N, p=P, d=D)
@@ -79,6 +79,12 @@ def test_short_iterations_and_matrices_are_left_to_one_thread(monkeypatch):
     short = DSPDC(problem, m=20, q=21, threads=2)
     assert short.info["threads"] == 1
     assert not isinstance(short._coupling, Shared)
+
+
+def test_sums_longer_than_the_work_on_them_are_left_to_one_thread(always):
+    problem = make_problem("csr", "smoothed_hinge", n=N, p=P, d=D)
+    assert DSPDC(problem, m=1, q=20, threads=2).info["threads"] == 1
+    assert DSPDC(problem, m=20, q=21, threads=2).info["threads"] == 2
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", None, 10 ** 6])

@@ -67,6 +67,8 @@ class Curvature:
         What to make steps with.
     period : int
         Iterations until the next observation.
+    blown_up : bool
+        Whether x and y move more now than they did at first.
     trusted : bool
         False after too many failures: then and for good the steps are those of
         the theorem, and it holds from there on.
@@ -82,6 +84,8 @@ class Curvature:
         self.modulus = self.most if follows else self.lam
         self.mean = None
         self.best, self.failing, self.failures = math.inf, 0, 0
+        self.first = None
+        self.blown_up = False
 
     @property
     def Lambda(self):
@@ -99,6 +103,7 @@ class Curvature:
     def observe(self, dx2, dy2):
         """Take in |dx|^2 and |dy|^2 of the last period; returns whether to go on observing."""
         if not (math.isfinite(dx2) and math.isfinite(dy2)):
+            self.blown_up = True
             self._fail(times=FAILURES)
         elif dx2 > 0.0 and dy2 > 0.0:
             self._check_progress(dx2, dy2)
@@ -115,6 +120,8 @@ class Curvature:
     def _check_progress(self, dx2, dy2):
         """Movement an iteration has to fall; the product is the same for all units of x and y."""
         now = math.sqrt(dx2) * math.sqrt(dy2) / self.period ** 2
+        self.first = now if self.first is None else self.first
+        self.blown_up = now > self.first
         if now < 0.9 * self.best:
             self.best, self.failing = now, 0
             return

@@ -46,7 +46,15 @@ from ..operators.linear import (
     rows_of_all,
 )
 from ..operators.rows import TILE
-from ..operators.shared import WORTH, Shared, can_share, part, shares
+from ..operators.shared import (
+    SUMMING,
+    WORTH,
+    Shared,
+    can_share,
+    longest_sum,
+    part,
+    shares,
+)
 from ..psd import each
 from ..regularizers import Coasting, coasting, primal_step
 from ..rules import Ascent, dual_step
@@ -367,6 +375,8 @@ class DSPDC(Algorithm):
         if adaptive or constant.kind == ESTIMATED:
             self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
             self._certified = certified
+            steps = formulas.dspdc(*setting)
+            self._restart = lambda: self._start(seeds, dual, primal, steps)
             self._seen = np.zeros(self.problem.x_shape), np.zeros(n)
             self._adapt()
 
@@ -456,8 +466,12 @@ class DSPDC(Algorithm):
     def _share_out(self, r, s):
         """Let several threads work on an iteration, if it is long enough."""
         n, p = self.problem.shape
-        seconds = iteration_seconds(self.problem.operator, self.problem.loss, n / r, p / s)
+        operator = self.problem.operator
+        seconds = iteration_seconds(operator, self.problem.loss, n / r, p / s)
         if self._threads == 1 or seconds < WORTH or not can_share(self._coupling):
+            return
+        # Adding up the threads' sums must be little beside making them.
+        if SUMMING * longest_sum(self._coupling) > operator.coupling_cost(r, s):
             return
         self._coupling, *others = shares(self._coupling, self._threads)
         self.info.update(threads=self._threads)
@@ -501,6 +515,9 @@ class DSPDC(Algorithm):
         if isinstance(self._coupling, ROWS_OF_ALL):
             settle(self._coupling, self.problem.reg, self._constants)
         if not self._curvature.observe(*self._movements(self._seen)):
+            if self._curvature.blown_up:
+                # From such a point the way back would be longer than from the start.
+                self._restart()
             constant = self._certified()
             self._curvature.bound = constant.value
             self.info.update(Lambda=constant.value, Lambda_kind=constant.kind)

@@ -21,6 +21,9 @@ from .couplings import ColumnCoupling, FactorCoupling, RowCoupling
 #: one at 2 us, 0.8 at 3 us and 0.73 at 15 us (A = UV, AMD EPYC, November 2026).
 WORTH = 1e-5
 
+#: Multiply-adds of an iteration for each number of a sum, from which threads pay.
+SUMMING = 8
+
 #: Which fields sum up what a half of an iteration adds to a product.
 DUAL_SUMS = {RowCoupling: "dw", ColumnCoupling: None, FactorCoupling: "du"}
 PRIMAL_SUMS = {RowCoupling: None, ColumnCoupling: "dz", FactorCoupling: "dv"}
@@ -55,6 +58,12 @@ class Shared(NamedTuple):
 def can_share(coupling):
     """Whether several threads can work on this kind of coupling, on this system."""
     return os.name == "posix" and type(coupling) in DUAL_SUMS
+
+
+def longest_sum(coupling):
+    """Length of the longest sum that each thread has of its own."""
+    names = DUAL_SUMS[type(coupling)], PRIMAL_SUMS[type(coupling)]
+    return max(len(getattr(coupling, name)) for name in names if name)
 
 
 def shares(coupling, threads):

@@ -1,5 +1,7 @@
 """Static figures from result files, among them the paper's."""
 
+import re
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -9,22 +11,32 @@ import seaborn as sns
 
 from .complexity import method_of
 from .results import PRIMAL_GAP, UNCERTAINTY, X_AXES, band, parse, problems, with_primal_gap
-from .verdicts import FIGURE_1, FIGURE_2, FIGURE_3, PAIRS_1, PAIRS_3, PAIRS_4, same_sizes
+from .verdicts import (
+    ELASTIC_NETS,
+    FIGURE_1,
+    FIGURE_2,
+    FIGURE_3,
+    PAIRS_1,
+    PAIRS_3,
+    PAIRS_4,
+    same_sizes,
+)
+
+#: Block sizes that figure 2 is drawn for.
+PAIR_2 = (1, 0.5)
 
 #: Looks of the curves in the paper's figures: colours that the colour-blind can tell apart, and
 #: dashes and markers for print.
 ROLES = {
     "DSPDC, as the paper states": ("#D55E00", "-", "o"),
-    "DSPDC, exact Lambda": ("#0072B2", "-", "s"),
+    "DSPDC, partitions": ("#0072B2", "-", "s"),
     "DSPDC, auto": ("#009E73", "--", "^"),
     "DSPDC, auto and adaptive": ("#000000", "-", "*"),
     "SPDC": ("#CC79A7", "-.", "D"),
     "SPDC, DSPDC's steps": ("#56B4E9", "-.", "v"),
     "SDCA": ("#8c6d1f", ":", "P"),
+    "SDCA, random order": ("#E69F00", ":", "X"),
 }
-
-#: (lambda1, lambda2) of figure 1.
-ELASTIC_NETS = [(0.001, 0.01), (1e-06, 1e-05)]
 
 
 def gap_curves(frame, file, x="seconds", columns=2):
@@ -59,12 +71,13 @@ def gap_curves(frame, file, x="seconds", columns=2):
             for (method, _), run in here.groupby(["solver_name", "idx_rep"], sort=False):
                 run = run[(run["objective_relative_gap"] > 0) & (run[column] > 0)]
                 panel.plot(
-                    run[column], run["objective_relative_gap"], color=look[method], label=method,
+                    run[column], run["objective_relative_gap"], color=look[method],
+                    label=method.replace("$", r"\$"),
                     marker=markers[method], markersize=3.5, markevery=max(1, len(run) // 10),
                     linewidth=1.3,
                 )
             panel.set(xscale="log", yscale="log", xlabel=text, ylabel="relative gap")
-            panel.set_title(_wrapped(dataset), fontsize=9)
+            panel.set_title(_wrapped(dataset).replace("$", r"\$"), fontsize=9)
         for panel in panels.flat[len(shown):]:
             panel.set_visible(False)
         _finish(figure, panels, [file], 2 if columns > 1 else 1)
@@ -140,8 +153,14 @@ def _grid_2(here):
                 break
     row = []
     for name in names:
-        found = _find(here, "LIBSVM", name=name, reduction="feature")
-        row.append((name, found[0][1] if found else None))
+        found = [
+            (known.get("scale"), rows) for (word, known), _, rows in here
+            if word == "LIBSVM" and known.get("name") == name
+            and known.get("reduction") == "feature"
+        ]
+        scale, rows = found[0] if found else (None, None)
+        title = name if scale in (None, "none") else f"{name}, {scale}"
+        row.append((f"{title}, m={PAIR_2[0]}, q={PAIR_2[1]:g} p", _with_sizes(rows, *PAIR_2)))
     return [row]
 
 
@@ -160,8 +179,12 @@ def _grids_4(here):
     made = []
     for (word, known), _, rows in here:
         if word == "MTLMNN":
-            source = known.get("source")
-            made.append((f"figure4_{source}", f"Multi-task metric learning, {source}", [[
+            source = str(known.get("source"))
+            # A name from a file is no path.
+            name = re.sub(r"\W+", "_", source)
+            if any(name == other[0].removeprefix("figure4_") for other in made):
+                name += f"_{len(made)}"
+            made.append((f"figure4_{name}", f"Multi-task metric learning, {source}", [[
                 (f"{source}, m={m}, q={q:g} p", _with_sizes(rows, m, q)) for m, q in PAIRS_4
             ]]))
     return made
@@ -194,10 +217,12 @@ def _role(solver):
         if "auto" in (options.get("m"), options.get("q")):
             return "DSPDC, auto"
         stated = options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
-        return "DSPDC, as the paper states" if stated else "DSPDC, exact Lambda"
+        return "DSPDC, as the paper states" if stated else "DSPDC, partitions"
     if method == "spdc":
         return "SPDC, DSPDC's steps" if options.get("steps") == "dspdc" else "SPDC"
-    return "SDCA" if method == "sdca" else None
+    if method == "sdca":
+        return "SDCA, random order" if options.get("order") == "random" else "SDCA"
+    return None
 
 
 def _draw(title, grid, path):
@@ -208,14 +233,14 @@ def _draw(title, grid, path):
         )
         for row, shown in zip(panels, grid, strict=True):
             for panel, (name, rows) in zip(row, shown, strict=True):
-                panel.set_title(name, fontsize=9.5)
+                panel.set_title(name.replace("$", r"\$"), fontsize=9.5)
                 if rows is None:
                     panel.text(0.5, 0.5, "not measured", ha="center", va="center",
                                transform=panel.transAxes, color="0.4")
                     panel.set(xticks=[], yticks=[])
                     continue
                 _curves(panel, rows)
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
         _finish(figure, panels, files, 3)
     return files[0]

@@ -2,7 +2,8 @@
 
 The numbers are computed here and embedded as JSON, plotly's script is
 embedded as it is, and `page.html` draws. Names come from result files and may
-hold anything, so they reach the page only as JSON and as text of elements.
+hold anything, so they reach the page only as JSON, as text of elements, and,
+without angle brackets, as labels of plots.
 """
 
 import json
@@ -167,7 +168,10 @@ def _problem(rows, star, runs, middle):
     for gap in GAPS:
         seconds = f"seconds to {gap:.0e}"
         known = middle[seconds].reindex(solvers)
-        spread = runs[seconds].groupby(level=0).quantile(list(QUANTILES)).unstack()
+        # As in the medians, what was not reached took for ever.
+        spread = runs[seconds].fillna(np.inf).groupby(level=0).quantile(
+            list(QUANTILES), interpolation="nearest"
+        ).unstack()
         reached = known[np.isfinite(known)].sort_values()
         targets.append(dict(
             label=label(gap), best=None if reached.empty else _number(reached.iloc[0]),
@@ -184,7 +188,7 @@ def _problem(rows, star, runs, middle):
     errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
     return dict(
         repetitions=int(rows["idx_rep"].nunique()),
-        star=float(star["star"]), uncertainty=float(star["uncertainty"]), targets=targets,
+        star=_number(star["star"], 12), uncertainty=_number(star["uncertainty"]), targets=targets,
         curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
         rows=[dict(
             solver=solver, final=float(middle.loc[solver, "final gap"]),
@@ -252,9 +256,9 @@ def _machine(frame):
     return rows
 
 
-def _number(value):
+def _number(value, digits=6):
     value = float(value)
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def _plain(values):

@@ -45,7 +45,7 @@ def write_report(files, folder, console=None):
     if not figures:
         console.print("no problem of the paper's figures is in the file, so none is drawn")
     for file in (page, *figures):
-        console.print(f"written: {file}", soft_wrap=True)
+        console.print(escape(f"written: {file}"), soft_wrap=True)
 
 
 def print_verdicts(verdicts, console):

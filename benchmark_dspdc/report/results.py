@@ -25,7 +25,7 @@ PROBLEM = ["dataset_name", "objective_name"]
 RUN = [*PROBLEM, "solver_name", "idx_rep"]
 
 #: Columns without which a file is not one of this suite's results.
-REQUIRED = (*RUN, "time", GAP, PASSES)
+REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, PASSES)
 
 
 def newest_result(folder=Path("outputs")):
@@ -41,7 +41,7 @@ def newest_result(folder=Path("outputs")):
 def read_results(files):
     """The rows of one or more result files of this suite.
 
-    A run that several files have is taken from the one named last. Rows whose
+    A solver that several files have on a problem is taken from the one named last. Rows whose
     gap is not a number, as a run has that diverged, are left out. Both are
     told in ``frame.attrs["notes"]``, a list of sentences.
     """
@@ -49,10 +49,12 @@ def read_results(files):
     for k, file in enumerate(map(Path, files)):
         frames.append(_read(file).assign(_file=k))
     frame = pd.concat(frames, ignore_index=True)
-    last = frame.groupby(RUN, sort=False)["_file"].transform("max")
+    last = frame.groupby([*PROBLEM, "solver_name"], sort=False)["_file"].transform("max")
     if (repeated := last != frame["_file"]).any():
         count = frame[repeated].groupby(RUN).ngroups
-        notes.append(f"{count} runs are in several files; those of the file named last are shown")
+        notes.append(
+            f"{count} runs are left out because a file named later has the solver and the problem"
+        )
         frame = frame[~repeated]
     wrong = ~np.isfinite(frame[GAP]) | ~np.isfinite(frame["time"])
     if wrong.any():

@@ -70,11 +70,11 @@ def print_summary(files, console=None):
         note += f"; median of {n_repetitions} repetitions"
     console.print(note)
     for sentence in frame.attrs["notes"]:
-        console.print(sentence)
+        console.print(escape(sentence))
     for file in files:
-        console.print(f"results: {file}", soft_wrap=True)
+        console.print(escape(f"results: {file}"), soft_wrap=True)
         for page in Path(file).parent.glob(f"*_{Path(file).stem}.html"):
-            console.print(f"page:    {page}", soft_wrap=True)
+            console.print(escape(f"page:    {page}"), soft_wrap=True)
 
 
 def _number(value, style):
