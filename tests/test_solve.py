@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from conftest import OPERATORS, make_problem
 from numba.core.registry import CPUDispatcher
+from test_matrix_problems import risk_problem
 
 import benchmark_dspdc
 from benchmark_dspdc import erm, methods, solve
@@ -246,3 +247,12 @@ def test_readme_example_of_the_docstring_runs():
     A = rng.standard_normal((200, 10))
     b = np.sign(A @ np.ones(10) + rng.standard_normal(200))
     assert solve(erm(A, b, loss="logistic", lambda2=0.1), tol=1e-8).status == "converged"
+
+
+def test_points_are_further_apart_on_large_data(monkeypatch):
+    algorithm = METHODS["sdca"](make_problem("dense", n=1000, p=12))
+    assert chunk(algorithm) == 200
+    monkeypatch.setattr("benchmark_dspdc.solver.LARGE", 1.0)
+    assert chunk(algorithm) == 1000
+    matrices = METHODS["sdca"](risk_problem().problem)
+    assert chunk(matrices) == max(1, round(matrices.iterations_per_pass / 2))
