@@ -341,6 +341,8 @@ def test_the_papers_figures_are_drawn_from_what_is_there(typical, tmp_path):
         svg = file.with_suffix(".svg").read_text()
         assert svg.startswith("<?xml") or "<svg" in svg
     assert figures.paper_figures(runs(curve("FISTA", 0.1, "Sparse[n=10]")), tmp_path) == []
+    # The same data in another comparison are not figure 1.
+    assert figures.paper_figures(runs(curve("SPDC[m=1]", 0.1)), tmp_path) == []
 
 
 def test_every_solver_of_the_configs_has_a_role_in_the_figures():

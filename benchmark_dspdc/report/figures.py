@@ -131,6 +131,9 @@ def _grid_1(here):
                 here, "Factorized", n=n, p=p, d=d, materialize=False
             )
             if (constants.get("lambda1"), constants.get("lambda2")) == pair
+            and "DSPDC, as the paper states" in {
+                _role(name) for name in rows["solver_name"].unique()
+            }
         ]
         return title, _with_sizes(found[0], *PAIRS_1[0]) if found else None
     return [[panel(pair, *sizes) for sizes in FIGURE_1] for pair in ELASTIC_NETS]
