@@ -89,7 +89,7 @@ def schedule(step):
 #: Multiply-adds of a pass from which data are large: a certificate then takes longer than a
 #: fifth of a pass (25 ms against 2 ms on covtype reduced to d = 20), and many of them more of a
 #: run's time limit than the run.
-LARGE = 1e7
+LARGE = 2e7
 
 
 def chunk(algorithm):

@@ -371,11 +371,11 @@ class DSPDC(Algorithm):
         )
         if constant.is_bound and not adaptive:
             self.info.update(rate=formulas.dspdc_rate(*setting))
-        self._start(seeds, dual, primal, formulas.dspdc(*setting))
+        steps = formulas.dspdc(*setting)
+        self._start(seeds, dual, primal, steps)
         if adaptive or constant.kind == ESTIMATED:
             self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
             self._certified = certified
-            steps = formulas.dspdc(*setting)
             self._restart = lambda: self._start(seeds, dual, primal, steps)
             self._seen = np.zeros(self.problem.x_shape), np.zeros(n)
             self._adapt()
@@ -465,13 +465,14 @@ class DSPDC(Algorithm):
 
     def _share_out(self, r, s):
         """Let several threads work on an iteration, if it is long enough."""
+        if self._threads == 1 or not can_share(self._coupling):
+            return
         n, p = self.problem.shape
         operator = self.problem.operator
         seconds = iteration_seconds(operator, self.problem.loss, n / r, p / s)
-        if self._threads == 1 or seconds < WORTH or not can_share(self._coupling):
-            return
         # Adding up the threads' sums must be little beside making them.
-        if SUMMING * longest_sum(self._coupling) > operator.coupling_cost(r, s):
+        summing = SUMMING * longest_sum(self._coupling)
+        if seconds < WORTH or summing > operator.coupling_cost(r, s):
             return
         self._coupling, *others = shares(self._coupling, self._threads)
         self.info.update(threads=self._threads)

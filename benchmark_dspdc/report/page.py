@@ -113,7 +113,7 @@ def page_data(frame, origin, verdicts):
         rates=_rates(frame, short),
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
-            count=_count(verdict),
+            count=verdict.counts,
             findings=[dict(
                 setting=f.setting, variant=f.variant, outcome=f.outcome,
                 ratios=", ".join(map(str, f.ratios)), reason=f.reason,
@@ -121,12 +121,6 @@ def page_data(frame, origin, verdicts):
         ) for verdict in verdicts],
         machine=_machine(frame),
     )
-
-
-def _count(verdict):
-    outcomes = [finding.outcome for finding in verdict.findings]
-    kinds = ("holds", "does not hold", "not measured")
-    return ", ".join(f"{outcomes.count(k)} {k}" for k in kinds if k in outcomes)
 
 
 def _notes(frame):

@@ -57,8 +57,6 @@ def print_verdicts(verdicts, console):
     table.add_column("verdict", no_wrap=True)
     table.add_column("settings", overflow="fold")
     for verdict in verdicts:
-        outcomes = [finding.outcome for finding in verdict.findings]
-        counts = ", ".join(f"{outcomes.count(k)} {k}" for k in COLORS if k in outcomes)
-        color = COLORS[verdict.outcome]
-        table.add_row(verdict.claim, verdict.place, f"[{color}]{verdict.outcome}[/]", counts)
+        outcome = f"[{COLORS[verdict.outcome]}]{verdict.outcome}[/]"
+        table.add_row(verdict.claim, verdict.place, outcome, verdict.counts)
     console.print(table)

@@ -91,6 +91,13 @@ class Verdict(NamedTuple):
             return UNKNOWN
         return FAILS if FAILS in outcomes else HOLDS
 
+    @property
+    def counts(self):
+        """How many findings have each outcome, for people."""
+        outcomes = [finding.outcome for finding in self.findings]
+        kinds = (HOLDS, FAILS, UNKNOWN)
+        return ", ".join(f"{outcomes.count(k)} {k}" for k in kinds if k in outcomes)
+
 
 class Problem(NamedTuple):
     """A problem of a file, its names taken apart, with its rows and what runs took to `GAPS`."""
