@@ -13,8 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .PHONY: run figures test lint venv speed nightly clean
 
 run: $(VENV)/.ready
-	$(BIN)/benchopt run . --config $(CONFIG) --no-display
-	$(BIN)/python -m benchmark_dspdc summary
+	$(BIN)/python -m benchmark_dspdc run --config $(CONFIG)
 
 figures: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc figures --budget $(BUDGET) $(if $(DOWNLOAD),--download)

@@ -47,6 +47,18 @@ def _parser():
     )
     figure.set_defaults(run=_figure)
 
+    run = commands.add_parser(
+        "run", help="`benchopt run` with a config, and a summary; Ctrl-C keeps what was measured"
+    )
+    run.add_argument("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
+    run.add_argument(
+        "--name", default=None, help="of the result file under outputs/ (default: the config's)"
+    )
+    run.add_argument(
+        "more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --"
+    )
+    run.set_defaults(run=_run)
+
     report = commands.add_parser(
         "report", help="one HTML page, figures and verdicts on the paper's claims"
     )
@@ -124,6 +136,25 @@ def _parser():
     return parser
 
 
+def _run(options):
+    from .report.summary import print_summary
+    from .running import benchopt_run
+    from .targets import benchmark_folder
+
+    if not options.config.exists():
+        raise ValueError(f"no such file: {options.config}")
+    name = options.name or options.config.stem
+    done = benchopt_run(
+        benchmark_folder(), ["--config", str(options.config.resolve()), *options.more], name
+    )
+    if done.file is None:
+        print("benchmark_dspdc: no curve was finished", file=sys.stderr)
+    else:
+        print_summary([done.file])
+        print(f"results: {done.file}")
+    return done.code or int(done.file is None)
+
+
 def _summary(options):
     from .report.results import newest_result
     from .report.summary import print_summary
@@ -153,7 +184,7 @@ def _report(options):
 def _figures(options):
     from .reproduce import run, seconds
 
-    run(seconds(options.budget), options.output, options.download, options.only)
+    return run(seconds(options.budget), options.output, options.download, options.only)
 
 
 def _size(text):

@@ -17,7 +17,7 @@ from .algorithms import METHODS
 from .jit import SOURCE_HASH
 from .peers import PEERS, next_budget
 from .psd import ProjectionError
-from .solver import chunk, schedule, warm_up
+from .solver import chunk, is_large, schedule, warm_up
 from .threads import at_most
 
 
@@ -120,9 +120,9 @@ class MethodSolver(BaseSolver):
             self.algorithm = METHODS[self.method](
                 self.problem, seed=self.get_seed(use_repetition=True), **self.options
             )
-        size, step = chunk(self.algorithm), 0
+        size, large, step = chunk(self.algorithm), is_large(self.problem), 0
         while callback():
-            next_step = schedule(step)
+            next_step = schedule(step, large)
             try:
                 # In one call; see `solve`.
                 with at_most(1):

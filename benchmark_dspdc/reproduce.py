@@ -1,34 +1,61 @@
 """``python -m benchmark_dspdc figures``: the paper's figures within a budget, and their report.
 
-Each config gets a share of the budget, and each of its curves an equal part of
-that. Times depend on the budget alone, never on how long earlier runs took:
-benchopt then finds in its cache what an interrupted run has measured already.
+The time of each curve depends on the budget alone, never on how long earlier ones took:
+benchopt then finds in its cache what an interrupted run has measured already. Most curves end
+long before their time; what the others leave undone when the budget is over is named.
 """
 
-import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
 from rich.console import Console
 
+from .running import INTERRUPTED, benchopt_run
 from .targets import benchmark_folder
 
-#: The time budget: the part of it that each config may use. Curves that end early leave time
-#: for what is not limited: data, compiling, certificates.
-SHARES = {
-    "figure1": 0.26, "figure2": 0.16, "figure3": 0.20, "figure4": 0.26, "dense": 0.03,
-    "tables": 0.06,
-}
 
-LEAST_TIMEOUT = 0.5
+class Part(NamedTuple):
+    """What is run of a config, with a time limit for each curve.
 
-#: Configs with fewer curves, in place of those that would have less time for each than this.
-SHORT = {"figure4": (6.0, "figure4_short")}
+    Attributes
+    ----------
+    figure : str
+        What it belongs to, as in --only.
+    config : str
+        Stem of a file under configs/.
+    seconds : float
+        Limit for a curve in a budget of 20 minutes; in others in proportion.
+    only : tuple of str
+        Options of `benchopt run` in place of the config's own.
+    """
+
+    figure: str
+    config: str
+    seconds: float
+    only: tuple = ()
+
+
+#: The time budget, in one place: measured so that a budget of 20 minutes suffices on two cores.
+#: Figures with the answers most asked for come first, should a machine be too slow for all.
+PARTS = (
+    Part("dense", "dense", 2.0),
+    Part("figure1", "figure1", 4.0),
+    Part("figure2", "figure2", 4.0),
+    Part("figure3", "figure3", 8.0, ("-d", "MatrixRisk[n=100,p=100,d=100]")),
+    Part("figure3", "figure3", 5.0, ("-d", "MatrixRisk[n=100,p=100,d=200]")),
+    Part("figure4", "figure4", 9.0),
+    Part("tables", "tables", 2.0),
+)
+
+BASE = 1200.0
+
+#: Configs with fewer curves, for budgets below so many seconds.
+SHORT = {"figure3": (3600.0, "figure3_short"), "figure4": (3600.0, "figure4_short")}
+
+#: Part of the budget that is kept for the report.
+RESERVED = 0.04
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -45,13 +72,12 @@ def seconds(text):
 
 
 class Step(NamedTuple):
-    """One call of benchopt: a config, its data sets if not the config's, a time for each curve."""
+    """One call of benchopt: a config, options in place of its own, a time for each curve."""
 
-    name: str
+    figure: str
     config: Path
-    datasets: tuple
+    only: tuple
     timeout: float
-    curves: int
 
 
 def plan(budget, download=False, folder=None):
@@ -71,29 +97,27 @@ def plan(budget, download=False, folder=None):
     steps : list of Step
     left_out : list of str
     """
-    folder = Path(folder or benchmark_folder())
+    configs = Path(folder or benchmark_folder()) / "configs"
     steps, left_out = [], []
-    for name, share in SHARES.items():
-        config, datasets, reason = _available(name, folder / "configs", download)
+    for part in PARTS:
+        config, only, reason = _available(part.config, configs, download)
         if reason:
             left_out.append(reason)
         if config is None:
             continue
-        curves = count_curves(config, datasets, folder)
-        least, short = SHORT.get(name, (0.0, None))
-        if share * budget / curves < least:
+        least, short = SHORT.get(part.config, (0.0, None))
+        if budget < least:
             config = config.with_stem(short)
-            curves = count_curves(config, datasets, folder)
             left_out.append(
-                f"{name}: the budget is too short for all its curves, {config.name} is run"
+                f"{part.figure}: the budget is too short for all its curves, {config.name} is run"
             )
-        timeout = max(LEAST_TIMEOUT, float(f"{share * budget / curves:.2g}"))
-        steps.append(Step(name, config, tuple(datasets or ()), timeout, curves))
-    return steps, left_out
+        timeout = float(f"{part.seconds * budget / BASE:.2g}")
+        steps.append(Step(part.figure, config, part.only + only, timeout))
+    return steps, list(dict.fromkeys(left_out))
 
 
 def _available(name, configs, download):
-    """A config with what data there are for it: (config or None, data sets or None, reason)."""
+    """A config with what data there are for it: (config or None, options, reason)."""
     from .data.libsvm import is_cached
 
     config = configs / f"{name}.yml"
@@ -101,38 +125,19 @@ def _available(name, configs, download):
     if name == "figure2" and not download:
         missing = [k for k in ("covtype.binary", "rcv1.binary", "real-sim") if not is_cached(k)]
         if missing and is_cached("covtype.binary") and is_cached("news20"):
-            return configs / "figure2_offline.yml", None, (
+            return configs / "figure2_offline.yml", (), (
                 f"figure 2: {', '.join(missing)} not in libsvmdata's cache, news20 stands in; "
                 f"{hint}"
             )
         if missing:
-            return None, None, (
+            return None, (), (
                 f"figure 2 is left out: {', '.join(missing)} not in libsvmdata's cache; {hint}"
             )
     if name == "figure4" and not download and not is_cached("mnist"):
-        return config, ["MTLMNN[source=aloi_like]"], (
+        return config, ("-d", "MTLMNN[source=aloi_like]"), (
             f"figure 4: mnist is not in libsvmdata's cache, only aloi_like is run; {hint}"
         )
-    return config, None, None
-
-
-def count_curves(config, datasets, folder):
-    """How many curves a config has, repetitions included."""
-    from benchopt.benchmark import Benchmark, _list_parametrized_classes
-
-    given = yaml.safe_load(config.read_text())
-    benchmark = Benchmark(folder)
-    sizes = [
-        len(list(_list_parametrized_classes(*benchmark.check_dataset_patterns(
-            datasets or given["dataset"])))),
-        len(list(_list_parametrized_classes(*benchmark.check_objective_filters(
-            given["objective"]), check_installed=False))),
-        len(list(_list_parametrized_classes(*benchmark.check_solver_patterns(given["solver"])))),
-    ]
-    count = given.get("n-repetitions", 1)
-    for size in sizes:
-        count *= size
-    return count
+    return config, (), None
 
 
 def run(budget, output, download=False, only=None, console=None):
@@ -146,47 +151,58 @@ def run(budget, output, download=False, only=None, console=None):
         Folder of the report; result files are under outputs/.
     download : bool
     only : list of str or None
-        Names of `SHARES`.
+        Figures of `PARTS`.
+
+    Returns
+    -------
+    int
+        An exit code.
     """
     from .report.report import write_report
     from .report.summary import print_summary
 
     console = console or Console()
-    unknown = [name for name in only or () if name not in SHARES]
+    known = list(dict.fromkeys(part.figure for part in PARTS))
+    unknown = [name for name in only or () if name not in known]
     if unknown:
-        raise ValueError(f"--only must be of {', '.join(SHARES)}, got {', '.join(unknown)}")
+        raise ValueError(f"--only must be of {', '.join(known)}, got {', '.join(unknown)}")
     folder = benchmark_folder()
     steps, left_out = plan(budget, download, folder)
-    steps = [step for step in steps if not only or step.name in only]
+    steps = [step for step in steps if not only or step.figure in only]
     for sentence in left_out:
         console.print(sentence)
     begun, files = time.perf_counter(), []
     for k, step in enumerate(steps):
+        spent = time.perf_counter() - begun
         console.rule(
-            f"{k + 1} of {len(steps)}: {step.config.stem}, {step.curves} curves of at most "
-            f"{step.timeout:g} s, {(time.perf_counter() - begun) / 60:.0f} min so far"
+            f"{k + 1} of {len(steps)}: {step.config.stem}, curves of at most {step.timeout:g} s, "
+            f"{spent / 60:.1f} of {budget / 60:g} min so far"
         )
-        files.append(_benchopt(step, folder))
-    files = [file for file in files if file is not None]
+        done = benchopt_run(
+            folder,
+            ["--config", str(step.config), "--timeout", f"{step.timeout:g}", "--no-plot",
+             *step.only],
+            f"figures_{k}_{step.config.stem}", (1.0 - RESERVED) * budget - spent,
+        )
+        if done.file is not None:
+            files.append(done.file)
+        if done.code == INTERRUPTED:
+            _to_be_continued(console, "interrupted", files)
+            return INTERRUPTED
+        if done.late:
+            _to_be_continued(console, "the budget is over", files)
+            break
     if not files:
-        raise ValueError("no config ended with a result file")
+        raise ValueError("no curve was finished; give it a larger --budget")
     print_summary(files, console)
     write_report(files, output, console)
-    console.print(f"{(time.perf_counter() - begun) / 60:.1f} min of {budget / 60:.0f}")
+    console.print(f"{(time.perf_counter() - begun) / 60:.1f} min of {budget / 60:g}")
+    return 0
 
 
-def _benchopt(step, folder):
-    """Run one step; returns its result file, None if there is none."""
-    outputs, name = folder / "outputs", f"figures_{step.config.stem}"
-    # benchopt takes another name if there is a file already.
-    for old in (outputs / f"{name}.parquet", *outputs.glob(f"{name}_[0-9]*.parquet")):
-        old.unlink(missing_ok=True)
-    command = [
-        sys.executable, "-m", "benchopt", "run", str(folder), "--config", str(step.config),
-        "--timeout", f"{step.timeout:g}", "--output", name, "--no-display",
-    ]
-    for dataset in step.datasets:
-        command += ["-d", dataset]
-    # A curve that fails is reported by benchopt and missing in the file; the others count.
-    subprocess.run(command, cwd=folder, check=False, env=os.environ | {"PYTHONUNBUFFERED": "1"})
-    return next(iter(outputs.glob(f"{name}.parquet")), None)
+def _to_be_continued(console, why, files):
+    kept = ", ".join(file.name for file in files) or "in benchopt's cache alone"
+    console.print(
+        f"{why}: some curves are missing. The finished ones are kept ({kept}); the same "
+        "command goes on from there."
+    )

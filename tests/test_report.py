@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import REPO
 from rich.console import Console
 
 from benchmark_dspdc import reproduce
@@ -30,6 +31,7 @@ from benchmark_dspdc.report.results import (
     speedups,
     thinned,
     to_targets,
+    unfinished,
     with_primal_gap,
 )
 from benchmark_dspdc.report.verdicts import FAILS, HOLDS, UNKNOWN, judge
@@ -513,6 +515,24 @@ def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
     assert [url for url in requested if page.name in url or "plot" in url] == []
 
 
+def test_what_is_not_finished_is_named_with_a_guess():
+    frame = runs(
+        *seeds("SPDC[m=1]", (0.2, 0.24, 0.22)), *seeds("SDCA[m=1]", (1.0, 1.0, 1.0), to=1e-2),
+        *seeds("DSPDC[m=1,q=1]", (0.1, 0.1, 0.1), to=1.0),
+        curve("SDCA[m=2]", 1.0, to=1e-2), *[curve("SDCA[m=2]", 1.0, rep=k) for k in (1, 2)],
+    )
+    left = unfinished(frame)
+    assert [key[2] for key in left.index] == ["SDCA[m=1]", "DSPDC[m=1,q=1]"]
+    assert left["gap"].tolist() == pytest.approx([1e-2, 1.0])
+    # A decade a second: three of them, of which two were made.
+    assert left["needed"].tolist() == pytest.approx([3.0, np.inf], rel=0.01)
+    shown = page_data(frame, "", [])["unfinished"]
+    assert shown["gap"] == "1e-3"
+    assert [row[1] for row in shown["rows"]] == ["SDCA[m=1]", "DSPDC[m=1,q=1]"]
+    assert shown["rows"][1][4] is None
+    assert unfinished(frame, 1e-9).shape[0] == 4
+
+
 # The budget -------------------------------------------------------------------------
 
 def test_budgets_are_times():
@@ -524,24 +544,33 @@ def test_budgets_are_times():
             reproduce.seconds(text)
 
 
-def test_a_plan_shares_out_the_budget_and_depends_on_nothing_else(home):
+def test_a_plan_depends_on_the_budget_and_the_data_at_hand_alone(home):
     steps, left_out = reproduce.plan(1200.0)
-    assert [step.name for step in steps] == ["figure1", "figure3", "figure4", "dense", "tables"]
-    assert len(left_out) == 2 and "figure 2 is left out" in left_out[0]
-    assert sum(reproduce.SHARES.values()) <= 1.0
-    for step in steps:
-        assert step.curves * step.timeout <= 1.1 * reproduce.SHARES[step.name] * 1200.0
-    assert steps[0].curves == 6 * 7 * 3
-    assert steps[2].datasets == ("MTLMNN[source=aloi_like]",)
+    assert [step.figure for step in steps] == [
+        "dense", "figure1", "figure3", "figure3", "figure4", "tables"
+    ]
+    assert len(left_out) == 4 and "figure 2 is left out" in left_out[0]
+    assert steps[4].only == ("-d", "MTLMNN[source=aloi_like]")
     assert steps == reproduce.plan(1200.0)[0]
     with_all, left_out = reproduce.plan(1200.0, download=True)
-    assert [step.name for step in with_all] == list(reproduce.SHARES)
-    assert len(left_out) == 1 and "figure4_short.yml is run" in left_out[0]
+    assert [step.timeout for step in with_all] == [part.seconds for part in reproduce.PARTS]
+    assert len(left_out) == 2 and "figure4_short.yml is run" in left_out[1]
     long, left_out = reproduce.plan(7200.0, download=True)
     assert left_out == []
-    assert [step.config.stem for step in long] == list(reproduce.SHARES)
+    assert [step.config.stem for step in long] == [part.config for part in reproduce.PARTS]
+    assert [step.timeout for step in long] == [6.0 * part.seconds for part in reproduce.PARTS]
+
+
+def test_parts_of_figures_choose_among_what_their_configs_have():
+    for part in reproduce.PARTS:
+        config = (REPO / "configs" / f"{part.config}.yml").read_text()
+        for name in part.only[1::2]:
+            kind, sizes = parse(name)
+            assert kind in config
+            given = next(parse(line) for line in config.splitlines() if f"- {kind}[" in line)[1]
+            assert sizes.keys() == given.keys()
 
 
 def test_unknown_figures_are_named():
-    with pytest.raises(ValueError, match="--only must be of figure1"):
+    with pytest.raises(ValueError, match="--only must be of dense, figure1"):
         reproduce.run(60.0, "out", only=["figure9"])

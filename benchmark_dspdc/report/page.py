@@ -19,6 +19,7 @@ from .results import (
     GAPS,
     PASSES,
     QUANTILES,
+    UNFINISHED,
     X_AXES,
     Y_AXES,
     axes_of,
@@ -34,6 +35,7 @@ from .results import (
     speedups,
     thinned,
     to_targets,
+    unfinished,
     with_primal_gap,
 )
 from .verdicts import judge
@@ -111,6 +113,10 @@ def page_data(frame, origin, verdicts):
             ).items()
         } for gap in GAPS],
         rates=_rates(frame, short),
+        unfinished=dict(gap=label(UNFINISHED), rows=[
+            [short[key[:2]], key[2], *map(_number, row)]
+            for key, row in unfinished(frame).iterrows()
+        ]),
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
             count=verdict.counts,

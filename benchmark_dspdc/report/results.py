@@ -18,6 +18,9 @@ GAP = "objective_relative_gap"
 #: Relative gaps that times are compared at.
 GAPS = (1e-2, 1e-4, 1e-6)
 
+#: A curve that ends above it says little.
+UNFINISHED = 1e-3
+
 #: What `with_primal_gap` adds.
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
 
@@ -30,12 +33,17 @@ REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, 
 
 def newest_result(folder=Path("outputs")):
     """The parquet file written last under `folder`."""
-    files = sorted(folder.glob("*.parquet"), key=lambda f: f.stat().st_mtime)
-    if not files:
+    file = newest_of(folder.glob("*.parquet"))
+    if file is None:
         raise ValueError(
             f"no result file under {folder}/; run `make run` first or name a parquet file"
         )
-    return files[-1]
+    return file
+
+
+def newest_of(files):
+    """The file written last, None if there is none."""
+    return max(files, key=lambda file: file.stat().st_mtime, default=None)
 
 
 def read_results(files):
@@ -153,6 +161,34 @@ def to_targets(frame, targets):
     if "objective_test_error" in frame:
         out["test error"] = last["objective_test_error"]
     return out.astype(float)
+
+
+def unfinished(frame, target=UNFINISHED):
+    """The solvers whose runs, most of them, ended above a gap, and how far they were from it.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by dataset, objective and solver: medians over the repetitions of `gap`, the
+        least one of a run, `seconds`, how long it was run, and `needed`, the seconds that it
+        would take to the target at the rate of the second half of its time; infinite if the
+        gap did not fall any more.
+    """
+    found = []
+    for key, own in frame.groupby(RUN, sort=False):
+        own = own.sort_values("time", kind="stable")
+        seconds, gaps = own["time"].to_numpy(), own[GAP].cummin().to_numpy()
+        needed = 0.0
+        if gaps[-1] > target:
+            half = np.searchsorted(seconds, 0.5 * seconds[-1], side="right") - 1
+            fallen = np.log(gaps[half] / gaps[-1])
+            left = np.log(gaps[-1] / target) * (seconds[-1] - seconds[half])
+            needed = seconds[-1] + left / fallen if fallen > 0.0 else np.inf
+        found.append((*key, gaps[-1], seconds[-1], needed))
+    columns = ["gap", "seconds", "needed"]
+    runs = pd.DataFrame(found, columns=RUN + columns)
+    middle = runs.groupby(RUN[:3], sort=False)[columns].median()
+    return middle[middle["gap"] > target]
 
 
 def medians(runs):
