@@ -1,16 +1,20 @@
 # make run    first comparison, from a fresh clone to a table and a page
 # make figures [BUDGET=2h] [DOWNLOAD=1]   the paper's figures and verdicts, as one page
-# make test   linting, unit tests, benchopt's own checks
+# make test   linting, unit tests, benchopt's own checks, work against the baseline
+# make regress            every method's work and time against the baseline
+# make regress UPDATE=1   a new baseline, of five runs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= configs/quick.yml
 BUDGET ?= 20m
+GUARDED := configs/regression.yml configs/regression_matrices.yml
+BASELINE := baselines/regression.json
 
 # benchopt starts pytest by its name, which must be this environment's.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: run figures test lint venv speed nightly clean
+.PHONY: run figures test regress lint venv speed nightly clean
 
 run: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc run --config $(CONFIG)
@@ -21,6 +25,10 @@ figures: $(VENV)/.ready
 test: $(VENV)/.ready-test lint
 	$(BIN)/python -m pytest -n 2 -m "not nightly"
 	$(BIN)/benchopt test . --skip-install
+
+regress: $(VENV)/.ready
+	$(BIN)/python -m benchmark_dspdc regress --run $(GUARDED) --baseline $(BASELINE) \
+	  --json outputs/regress.json --junit outputs/regress.xml $(if $(UPDATE),--update)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

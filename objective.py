@@ -16,7 +16,8 @@ class Objective(BaseObjective):
     `relative_gap` is gap / max(1, |P|); `own_gap` is P(x) - D(y) with the method's own y.
     `passes` counts multiply-adds in units of one A x plus one A'y. `predicted_rate` is
     what a method's theorem promises an iteration, where it has one; `block_rows` and
-    `block_columns` are the m and q that it took or chose.
+    `block_columns` are the m and q that it took or chose; `reference_seconds` is the time of
+    a loop that stands for the machine's speed, measured before the run.
     """
 
     name = "ERM"
@@ -52,7 +53,7 @@ class Objective(BaseObjective):
 
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
                         passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
-                        block_rows=np.nan, block_columns=np.nan):
+                        block_rows=np.nan, block_columns=np.nan, reference_seconds=np.nan):
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
@@ -69,6 +70,7 @@ class Objective(BaseObjective):
             eigendecompositions=eigendecompositions,
             block_rows=block_rows,
             block_columns=block_columns,
+            reference_seconds=reference_seconds,
             **self.task.scores(x),
         )
 

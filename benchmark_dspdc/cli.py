@@ -81,6 +81,42 @@ def _parser():
     )
     figures.set_defaults(run=_figures)
 
+    regress = commands.add_parser(
+        "regress", help="compare result files with a baseline: 0 no regression, 1 regression, "
+                        "2 cannot compare",
+    )
+    regress.add_argument(
+        "results", nargs="*", type=Path, help="parquet files of the same runs (or --run)"
+    )
+    regress.add_argument("--baseline", type=Path, required=True, metavar="FILE")
+    regress.add_argument(
+        "--update", action="store_true", help="write the baseline instead of comparing"
+    )
+    regress.add_argument(
+        "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
+        help="run configs first; times that are too long are run again before they count",
+    )
+    regress.add_argument(
+        "--repeat", type=int, default=None, metavar="K",
+        help="with --run, how often (default: 5 with --update, else 1)",
+    )
+    regress.add_argument(
+        "--work-only", action="store_true",
+        help="compare passes and eigendecompositions alone; with --run, of the first seed",
+    )
+    regress.add_argument("--json", type=Path, default=None, help="also write all figures there")
+    regress.add_argument("--junit", type=Path, default=None, help="also write a JUnit file there")
+    regress.set_defaults(run=_regress)
+
+    trend = commands.add_parser(
+        "trend", help="the figures of many result files over time, as one page"
+    )
+    trend.add_argument(
+        "results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders"
+    )
+    trend.add_argument("-o", "--output", type=Path, default=Path("outputs/trend.html"))
+    trend.set_defaults(run=_trend)
+
     complexity = commands.add_parser(
         "complexity", help="the paper's tables of rates, with the numbers of a problem"
     )
@@ -185,6 +221,37 @@ def _figures(options):
     from .reproduce import run, seconds
 
     return run(seconds(options.budget), options.output, options.download, options.only)
+
+
+def _regress(options):
+    from .guard import measured_again, repeated_runs
+    from .report.regress import regress
+
+    results, again = [[file] for file in options.results], None
+    if bool(results) == (options.configs is not None):
+        raise ValueError("give either result files or --run CONFIG")
+    if options.configs is not None:
+        count = options.repeat or (5 if options.update else 1)
+        results = repeated_runs(options.configs, count, options.work_only)
+        again = measured_again(options.configs)
+    return regress(
+        results, options.baseline, options.update, options.work_only, options.json, options.junit,
+        again,
+    )
+
+
+def _trend(options):
+    from .report.trend import write_trend
+
+    made = write_trend(options.results, options.output)
+    for note in made["notes"]:
+        print(note)
+    for row in made["changes"]:
+        print(
+            f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} "
+            f"{row['before']:.4g} -> {row['after']:.4g} ({row['change']:+.1%})"
+        )
+    print(f"written: {options.output}")
 
 
 def _size(text):

@@ -20,14 +20,16 @@ import functools
 import hashlib
 import os
 import shutil
-import tempfile
-from contextlib import contextmanager
+import warnings
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numba
 import numpy as np
 from numba.core import config, types
 from numba.extending import overload
+
+from .places import cache_home, fallback_home, is_writable
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -48,20 +50,10 @@ def source_hash():
     return digest.hexdigest()[:16]
 
 
-def _cache_home():
-    """Where caches go: ``$BENCHMARK_DSPDC_CACHE``, else the user's cache directory."""
-    if home := os.environ.get("BENCHMARK_DSPDC_CACHE"):
-        return Path(home)
-    if home := os.environ.get("XDG_CACHE_HOME"):
-        return Path(home) / "benchmark_dspdc"
-    return Path.home() / ".cache" / "benchmark_dspdc"
-
-
 def _prepare_cache(home):
     directory = home / f"numba-{SOURCE_HASH}"
-    directory.mkdir(parents=True, exist_ok=True)
-    # A directory that exists may still not be writable.
-    tempfile.TemporaryFile(dir=directory).close()
+    if not is_writable(directory):
+        raise OSError(f"{directory} cannot be written")
     os.utime(directory)
     return directory
 
@@ -73,14 +65,13 @@ def _forget_old_versions(home):
 
 
 def _cache_directory():
-    home = _cache_home()
+    home = cache_home()
     try:
         directory = _prepare_cache(home)
         _forget_old_versions(home)
     except OSError:
         # A read-only home still gets a working, if colder, cache.
-        home = Path(tempfile.gettempdir()) / f"benchmark_dspdc-{os.getuid()}"
-        directory = _prepare_cache(home)
+        directory = _prepare_cache(fallback_home())
     return directory
 
 
@@ -98,6 +89,24 @@ def _cache_here():
         yield
     finally:
         config.CACHE_DIR = previous
+
+
+def _survive_damage(cache):
+    """Compile anew where the cached code of a function cannot be read; numba itself raises."""
+    load = cache.load_overload
+
+    def load_or_forget(signature, context):
+        try:
+            return load(signature, context)
+        except Exception as error:
+            warnings.warn(
+                f"the cache {cache.cache_path} is damaged ({error!r}); compiling anew",
+                RuntimeWarning, stacklevel=2,
+            )
+            with suppress(OSError):
+                cache.flush()
+            return None
+    cache.load_overload = load_or_forget
 
 
 #: Kernels own no memory, so numba need not count references in them. With the
@@ -134,8 +143,12 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
             options["fastmath"] = FASTMATH - {"reassoc"}
         if exact:
             options["fastmath"] = False
+        kept = not inline if cache is None else cache
         with _cache_here():
-            return numba.njit(f, cache=not inline if cache is None else cache, **options)
+            compiled = numba.njit(f, cache=kept, **options)
+        if kept:
+            _survive_damage(compiled._cache)
+        return compiled
     return decorate if function is None else decorate(function)
 
 

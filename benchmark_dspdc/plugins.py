@@ -7,6 +7,7 @@ for our own methods and in `PeerSolver` for those of other packages.
 """
 
 import importlib.metadata
+import math
 import warnings
 
 from benchopt import BaseSolver
@@ -17,6 +18,7 @@ from .algorithms import METHODS
 from .jit import SOURCE_HASH
 from .peers import PEERS, next_budget
 from .psd import ProjectionError
+from .reference import reference_seconds
 from .solver import chunk, is_large, schedule, warm_up
 from .threads import at_most
 
@@ -41,6 +43,16 @@ class RelativeGap(StoppingCriterion):
             tol=tol, patience=patience, strategy=strategy, key_to_monitor=key_to_monitor,
             minimize=minimize,
         )
+
+    def should_stop(self, stop_val, objective_list):
+        # benchopt takes a large rise for divergence and drops the curve. Gaps may rise and come
+        # back; a run that has no number any more ends, and its curve shows it.
+        self._prev_objective = math.inf
+        if math.isnan(objective_list[-1][self.key_to_monitor_]):
+            warnings.warn(f"{self.solver} diverged: its gap is not a number any more",
+                          RuntimeWarning, stacklevel=1)
+            return True, "max_runs", stop_val
+        return super().should_stop(stop_val, objective_list)
 
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
@@ -68,8 +80,6 @@ class BudgetGap(RelativeGap):
         super().__init__(tol, patience, strategy, key_to_monitor, minimize)
 
     def check_convergence(self, objective_list):
-        # A gap far above that of the budget before is no divergence here.
-        self._prev_objective = float("inf")
         gaps = [row[self.key_to_monitor_] for row in objective_list]
         best = min(range(len(gaps)), key=gaps.__getitem__)
         done = gaps[-1] <= self.tol
@@ -114,6 +124,10 @@ class MethodSolver(BaseSolver):
     def options(self):
         return dict(self._parameters)
 
+    def pre_run_hook(self, stop_val):
+        # Before the clock starts, and as near to the run as can be.
+        self.reference = reference_seconds()
+
     def run(self, callback):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
         with at_most(1):
@@ -149,6 +163,7 @@ class MethodSolver(BaseSolver):
             eigendecompositions=self.algorithm.eigendecompositions,
             block_rows=self.algorithm.info.get("m", float("nan")),
             block_columns=self.algorithm.info.get("q", float("nan")),
+            reference_seconds=self.reference,
         )
 
     # benchopt's cache knows the plug-in's file and parameters. The numerical

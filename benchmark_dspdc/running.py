@@ -8,10 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from .report.results import newest_of
+import pyarrow
+import pyarrow.parquet
+
+from .places import fallback_home, is_writable
 
 #: How long a process may take to end after it was asked to.
 GRACE = 20.0
@@ -48,34 +52,61 @@ def benchopt_run(folder, arguments, name, seconds=None):
     arguments : list of str
         Of `benchopt run`, without the folder and --output.
     name : str
-        Of the result file under outputs/, which takes the place of an older one.
+        How the result file's name begins; the time and the process make it unique, so that
+        two runs at once do not meet.
     seconds : float or None
         When to stop it.
     """
-    outputs = Path(folder) / "outputs"
-    # benchopt takes another name if there is a file already.
-    for old in _files(outputs, name):
-        old.unlink(missing_ok=True)
+    folder, environment = Path(folder), {"PYTHONUNBUFFERED": "1"}
+    stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
+    outputs, output = folder / "outputs", [stem]
+    if not is_writable(outputs):
+        outputs = fallback_home() / "outputs"
+        _tell(f"{folder / 'outputs'} cannot be written; results go to {outputs}")
+        # benchopt's page would go to where nothing can be written.
+        output = [str(outputs / f"{stem}.parquet"), "--no-plot"]
+    if "BENCHOPT_CACHE" not in os.environ and not is_writable(folder / "__cache__"):
+        environment["BENCHOPT_CACHE"] = str(fallback_home() / "benchopt")
+        _tell(f"{folder / '__cache__'} cannot be written; finished curves are kept in "
+              f"{environment['BENCHOPT_CACHE']}")
     command = [
-        sys.executable, "-m", "benchopt", "run", str(folder), *arguments, "--output", name,
-        "--no-display",
+        sys.executable, "-m", "benchopt", "run", str(folder), *arguments, "--no-display",
+        "--output", *output,
     ]
-    code, late = _stoppable(command, folder, seconds)
-    if (late or code == INTERRUPTED) and not _files(outputs, name):
+    code, late = _stoppable(command, folder, environment, seconds)
+    if (late or code == INTERRUPTED) and _result(outputs, stem) is None:
         # A second Ctrl-C ends this as well.
-        _stoppable([*command, "--collect", "--no-plot"], folder, None)
-    return Run(newest_of(_files(outputs, name)), code, late)
+        _stoppable([*command, "--collect", "--no-plot"], folder, environment, None)
+    file = _result(outputs, stem)
+    if file is None and code != INTERRUPTED and not late:
+        _tell("no result file was written. Curves that were finished are in benchopt's cache; "
+              "the same command goes on from there")
+    return Run(file, code, late)
 
 
-def _files(outputs, name):
-    return [*outputs.glob(f"{name}.parquet"), *outputs.glob(f"{name}_[0-9]*.parquet")]
+def _result(outputs, stem):
+    """The result file of a run, None if there is none that can be read."""
+    for file in outputs.glob(f"{stem}*.parquet"):
+        try:
+            pyarrow.parquet.read_metadata(file)
+            return file
+        except (OSError, pyarrow.ArrowException):
+            # Where the disk is full benchopt leaves half a file.
+            _tell(f"{file.name} was not written to its end and is removed")
+            file.unlink(missing_ok=True)
+    return None
 
 
-def _stoppable(command, folder, seconds):
+def _tell(sentence):
+    print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
+
+
+def _stoppable(command, folder, environment, seconds):
     """Run a command; returns its exit code and whether it had to be stopped as too late."""
     # In a group of its own: Ctrl-C reaches it through this process, once.
     process = subprocess.Popen(
-        command, cwd=folder, process_group=0, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+        command, cwd=folder, process_group=0, env=os.environ | environment,
+        preexec_fn=_hear_interrupts,
     )
     try:
         return process.wait(None if seconds is None else max(seconds, 0.0)), False
@@ -88,6 +119,11 @@ def _stoppable(command, folder, seconds):
     finally:
         if process.poll() is None:
             process.kill()
+
+
+def _hear_interrupts():
+    # A process in the background inherits that they are ignored, and could not be stopped well.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _stop(process):

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import REPO
+from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 from rich.console import Console
 
 from benchmark_dspdc import reproduce
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report import figures, verdicts
-from benchmark_dspdc.report.page import page_data, titles, write_page
+from benchmark_dspdc.report.page import page_data, write_page
 from benchmark_dspdc.report.report import write_report
 from benchmark_dspdc.report.results import (
     GAP,
@@ -30,46 +31,13 @@ from benchmark_dspdc.report.results import (
     read_results,
     speedups,
     thinned,
+    titles,
     to_targets,
     unfinished,
     with_primal_gap,
 )
+from benchmark_dspdc.report.trend import write_trend
 from benchmark_dspdc.report.verdicts import FAILS, HOLDS, UNKNOWN, judge
-
-ELASTIC = "ERM[lambda1=0.001,lambda2=0.01,loss=smoothed_hinge]"
-MATRIX = "ERM[lam=0.01,loss=smoothed_hinge]"
-STATED = "DSPDC[m=1,q=50,sampling=subset,Lambda=heuristic]"
-EXACT = "DSPDC[m=1,q=50,Lambda=partition]"
-
-
-def factorized(n=5000, p=100, d=20, materialize=False):
-    return f"Factorized[d={d},materialize={materialize},n={n},p={p},random_state=0]"
-
-
-def curve(solver, decade, dataset=None, objective=ELASTIC, rep=0, to=1e-8, eigs=0.0, points=60,
-          **more):
-    """A run whose gap falls by ten every `decade` seconds."""
-    gaps = np.geomspace(1.0, to, points)
-    seconds = -np.log10(gaps) * decade + 1e-3
-    steps = np.arange(points, dtype=float)
-    return pd.DataFrame(dict(
-        dataset_name=dataset or factorized(), objective_name=objective, solver_name=solver,
-        idx_rep=rep, time=seconds, stop_val=np.arange(points), objective_value=1.0 + gaps,
-        objective_dual=1.0 - 0.1 * gaps, objective_relative_gap=gaps, objective_own_gap=2 * gaps,
-        objective_passes=10 * steps, objective_iterations=100 * steps,
-        objective_coordinate_updates=1000 * steps, objective_eigendecompositions=eigs * steps,
-        objective_predicted_rate=np.nan, **more,
-    ))
-
-
-def runs(*curves):
-    frame = pd.concat(curves, ignore_index=True)
-    frame.attrs["notes"] = []
-    return frame
-
-
-def seeds(solver, decades, **options):
-    return [curve(solver, decade, rep=k, **options) for k, decade in enumerate(decades)]
 
 
 @pytest.fixture
@@ -98,9 +66,26 @@ def test_runs_in_several_files_are_those_of_the_last(tmp_path):
     assert "1 runs are left out because a file named later" in frame.attrs["notes"][0]
 
 
+def test_runs_that_diverge_are_left_out_and_named(tmp_path):
+    broken = curve("SAGA[m=1]", 1e-6)
+    broken.loc[30:, GAP] = np.nan
+    frame = read_results([write(runs(curve("SPDC[m=1]", 1.0), broken), tmp_path / "r.parquet")])
+    # It was the fastest until then, and does not win.
+    assert list(frame["solver_name"].unique()) == ["SPDC[m=1]"]
+    assert "1 runs diverged and are left out: SAGA[m=1] on" in frame.attrs["notes"][0]
+
+
+def test_methods_without_a_result_on_some_problem_are_named(tmp_path):
+    frame = runs(curve("SPDC[m=1]", 1.0), curve("SPDC[m=1]", 1.0, factorized(p=7)),
+                 curve("SAGA[m=1]", 1.0))
+    notes = read_results([write(frame, tmp_path / "r.parquet")]).attrs["notes"]
+    assert len(notes) == 1
+    assert "r.parquet has no result of 1 pairs" in notes[0] and "p=7" in notes[0]
+
+
 def test_points_without_a_gap_are_left_out_and_named(tmp_path):
     broken = curve("SAGA[m=1]", 1.0)
-    broken.loc[30:, GAP] = np.nan
+    broken.loc[:29, GAP] = np.inf
     frame = read_results([write(runs(curve("SPDC[m=1]", 1.0), broken), tmp_path / "r.parquet")])
     assert len(frame) == 90
     assert "30 points without a finite gap" in frame.attrs["notes"][0]
@@ -469,7 +454,6 @@ window.addEventListener("load", async () => {
               box.querySelectorAll(".trace, .point, .hm").length]);
     seen.ready = window.ready === true;
     seen.tables = document.querySelectorAll("table").length;
-    seen.title = document.querySelector("#tables summary").textContent;
     seen.hacked = window.hacked === 1;
   } catch (error) { seen.faults.push(String(error)); }
   seen.faults.push(...(window.faults || []));
@@ -482,22 +466,15 @@ window.addEventListener("load", async () => {
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
-    frame = runs(
-        typical.assign(objective_predicted_rate=0.001),
-        *seeds("SPDC[m=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
-        *seeds("DSPDC[m=1,q=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
-    )
-    page = tmp_path / "page.html"
-    write_page(frame, page, "run.parquet")
+def looked_at(page, folder):
+    """Open a page in a browser without a network; returns what the probe saw."""
     text = page.read_text("utf-8")
     page.write_text(text.replace("<head>", "<head>" + PROBE, 1), "utf-8")
-    log = tmp_path / "net.json"
+    log = folder / "net.json"
     done = subprocess.run([
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
         "--host-resolver-rules=MAP * ~NOTFOUND", f"--log-net-log={log}",
-        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=60000", "--dump-dom",
+        f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=60000", "--dump-dom",
         page.as_uri(),
     ], capture_output=True, text=True, timeout=240, check=True)
     assert "CONSOLE" not in done.stderr, re.findall(r".*CONSOLE.*", done.stderr)
@@ -506,13 +483,44 @@ def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
     seen = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     assert seen["faults"] == []
     assert seen["ready"] and not seen["hacked"]
-    assert seen["choices"] >= 25
     assert seen["empty"] == []
-    assert len(seen["plots"]) == 5
     for name, drawings, marks in seen["plots"]:
         assert drawings > 0 and marks > 0, name
     requested = re.findall(r'"url":"(https?://[^"]*)"', log.read_text())
     assert [url for url in requested if page.name in url or "plot" in url] == []
+    return seen
+
+
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@in_a_browser
+def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
+    frame = runs(
+        typical.assign(objective_predicted_rate=0.001),
+        *seeds("SPDC[m=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
+        *seeds("DSPDC[m=1,q=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
+    )
+    write_page(frame, tmp_path / "page.html", "run.parquet")
+    seen = looked_at(tmp_path / "page.html", tmp_path)
+    assert seen["choices"] >= 25
+    assert len(seen["plots"]) == 5
+
+
+@in_a_browser
+def test_a_trend_draws_in_a_browser_without_a_network(tmp_path):
+    for day in range(8):
+        frame = runs(
+            *seeds("SPDC[m=1]", (0.1, 0.1) if day < 4 else (0.2, 0.2), dataset=HOSTILE),
+            *seeds("SDCA[m=1]", (0.1, 0.1), dataset=factorized()),
+        )
+        frame["objective_reference_seconds"] = 1e-3
+        write(frame.assign(run_date=f"2026-03-0{day + 1}"), tmp_path / f"<b>{day}.parquet")
+    made = write_trend([tmp_path], tmp_path / "trend.html")
+    assert [row["change"] for row in made["changes"]] == [pytest.approx(1.0, abs=0.05)]
+    seen = looked_at(tmp_path / "trend.html", tmp_path)
+    assert seen["choices"] >= 6
+    assert len(seen["plots"]) == 1 and seen["tables"] == 1
 
 
 def test_what_is_not_finished_is_named_with_a_guess():
@@ -558,7 +566,9 @@ def test_a_plan_depends_on_the_budget_and_the_data_at_hand_alone(home):
     long, left_out = reproduce.plan(7200.0, download=True)
     assert left_out == []
     assert [step.config.stem for step in long] == [part.config for part in reproduce.PARTS]
-    assert [step.timeout for step in long] == [6.0 * part.seconds for part in reproduce.PARTS]
+    assert [step.timeout for step in long] == pytest.approx(
+        [6.0 * part.seconds for part in reproduce.PARTS]
+    )
 
 
 def test_parts_of_figures_choose_among_what_their_configs_have():

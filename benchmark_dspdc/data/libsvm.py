@@ -31,6 +31,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from ..checks import as_array, as_matrix, check_int, choose
+from ..places import fallback_home, is_writable
 from .labels import Labelled, binary_rule, guess_task
 from .scaling import SPARSE_SCALES, scale_parts
 
@@ -436,9 +437,26 @@ def _finish_commit(home, name):
             raise
 
 
+def _home_to_write():
+    """The directory of the cache or, where it cannot be written, one that can."""
+    home = data_home()
+    if is_writable(home):
+        return home
+    other = fallback_home() / "libsvm"
+    other.mkdir(parents=True, exist_ok=True)
+    warnings.warn(
+        f"{home} cannot be written; data go to {other}. $LIBSVMDATA_HOME names another place.",
+        stacklevel=3,
+    )
+    return other
+
+
 def _find(name):
     """Give the paths of X and y in the cache, or None unless both are there."""
-    home = data_home()
+    return _find_in(data_home(), name) or _find_in(fallback_home() / "libsvm", name)
+
+
+def _find_in(home, name):
     while True:
         _finish_commit(home, name)
         y = home / f"{name}_y.npy"
@@ -454,8 +472,7 @@ def _find(name):
 
 def _store(name, X, y):
     """Write a data set into the cache in libsvmdata's layout; give the two paths."""
-    home = data_home()
-    home.mkdir(parents=True, exist_ok=True)
+    home = _home_to_write()
     _remove_leftovers(home)
     scratch = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
     try:
@@ -566,8 +583,7 @@ def _require(condition, message):
 def _fetch(name):
     """Have libsvmdata download a data set, and put it into the cache."""
     dataset = _table()[name]
-    home = data_home()
-    home.mkdir(parents=True, exist_ok=True)
+    home = _home_to_write()
     previous = dataset.dataset_dir
     # libsvmdata works in a directory of its own: next to the cached files it would delete those
     # whose names end with this one, and leave a partial download if killed.

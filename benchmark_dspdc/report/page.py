@@ -8,11 +8,13 @@ without angle brackets, as labels of plots.
 
 import json
 import math
+import re
 from datetime import datetime
 from importlib import resources
 
 import numpy as np
 
+from ..places import write_whole
 from ..version import __version__
 from .results import (
     EIGENDECOMPOSITIONS,
@@ -29,11 +31,11 @@ from .results import (
     mean_points,
     medians,
     of_matrices,
-    parse,
     performance_profile,
     problems,
     speedups,
     thinned,
+    titles,
     to_targets,
     unfinished,
     with_primal_gap,
@@ -71,15 +73,25 @@ def write_page(frame, file, origin, verdicts=None):
     verdicts : list of Verdict or None
         None to judge here.
     """
+    made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
+    write_html("page.html", made, file)
+
+
+def write_html(template, data, file):
+    """Fill one of the templates with its data and with all that it would ask the web for."""
     from plotly.offline import get_plotlyjs
 
-    made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
-    template = resources.files(__package__).joinpath("page.html").read_text("utf-8")
-    # Nothing in the data can end the element that holds it.
-    text = json.dumps(made, allow_nan=False).replace("<", "\\u003c")
-    before, after = template.split("@@DATA@@")
-    middle, end = after.split("@@PLOTLY@@")
-    file.write_text(before + text + middle + get_plotlyjs() + end, "utf-8")
+    folder = resources.files(__package__)
+    parts = dict(
+        # Nothing in the data can end the element that holds it.
+        DATA=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
+        PLOTLY=get_plotlyjs(), STYLE=folder.joinpath("common.css").read_text("utf-8"),
+        HELPERS=folder.joinpath("common.js").read_text("utf-8"),
+    )
+    # In one go: what is filled in is not looked at again.
+    text = folder.joinpath(template).read_text("utf-8")
+    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
+    write_whole(file, text)
 
 
 def page_data(frame, origin, verdicts):
@@ -96,10 +108,7 @@ def page_data(frame, origin, verdicts):
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         notes=list(frame.attrs.get("notes", [])) + _notes(frame),
         gaps=[label(gap) for gap in GAPS],
-        styles={solver: dict(
-            color=COLORS[k % len(COLORS)], dash=DASHES[k // len(COLORS) % len(DASHES)],
-            symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
-        ) for k, solver in enumerate(solvers)},
+        styles=styles(solvers),
         problems=[
             dict(title=short[key], full=f"{key[0]}, {key[1]}") | _problem(
                 rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key]
@@ -129,6 +138,14 @@ def page_data(frame, origin, verdicts):
     )
 
 
+def styles(solvers):
+    """A colour, a dash and a marker for each solver."""
+    return {solver: dict(
+        color=COLORS[k % len(COLORS)], dash=DASHES[k // len(COLORS) % len(DASHES)],
+        symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
+    ) for k, solver in enumerate(solvers)}
+
+
 def _notes(frame):
     repetitions = frame.groupby(["dataset_name", "objective_name", "solver_name"])[
         "idx_rep"].nunique()
@@ -138,26 +155,6 @@ def _notes(frame):
         few = sorted({index[2] for index in repetitions[repetitions < repetitions.max()].index})
         return [f"Fewer than {repetitions.max()} repetitions on some problem: {', '.join(few)}"]
     return []
-
-
-#: Parameters that a title always has.
-TELLING = ("name", "source", "n", "p", "d")
-
-
-def titles(keys):
-    """Short names of problems: what tells them apart, and the sizes of the data."""
-    parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
-
-    def differs(place, name):
-        return len({str(p[place].get(name)) for p in parsed if name in p[place]}) > 1
-    found = []
-    for kind, data, constants in parsed:
-        shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]
-        rest = [f"{k}={v}" for k, v in constants.items() if differs(2, k)]
-        found.append(f"{kind}[{', '.join(shown)}]" + (f" {', '.join(rest)}" if rest else ""))
-    if len(set(found)) < len(found):
-        return {key: f"{key[0]}, {key[1]}" for key in keys}
-    return dict(zip(keys, found, strict=True))
 
 
 def _problem(rows, star, runs, middle):

@@ -33,29 +33,27 @@ REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, 
 
 def newest_result(folder=Path("outputs")):
     """The parquet file written last under `folder`."""
-    file = newest_of(folder.glob("*.parquet"))
-    if file is None:
+    files = folder.glob("*.parquet")
+    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
+    if newest is None:
         raise ValueError(
             f"no result file under {folder}/; run `make run` first or name a parquet file"
         )
-    return file
-
-
-def newest_of(files):
-    """The file written last, None if there is none."""
-    return max(files, key=lambda file: file.stat().st_mtime, default=None)
+    return newest
 
 
 def read_results(files):
     """The rows of one or more result files of this suite.
 
-    A solver that several files have on a problem is taken from the one named last. Rows whose
-    gap is not a number, as a run has that diverged, are left out. Both are
-    told in ``frame.attrs["notes"]``, a list of sentences.
+    A solver that several files have on a problem is taken from the one named last. Runs that
+    diverged, whose last gap is not a finite number, are left out with all their points, so that
+    none of them wins; of others the points without a finite gap. All that, and what a file
+    lacks, is told in ``frame.attrs["notes"]``, a list of sentences.
     """
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
         frames.append(_read(file).assign(_file=k))
+        notes += _lacking(frames[-1], file)
     frame = pd.concat(frames, ignore_index=True)
     last = frame.groupby([*PROBLEM, "solver_name"], sort=False)["_file"].transform("max")
     if (repeated := last != frame["_file"]).any():
@@ -64,19 +62,45 @@ def read_results(files):
             f"{count} runs are left out because a file named later has the solver and the problem"
         )
         frame = frame[~repeated]
-    wrong = ~np.isfinite(frame[GAP]) | ~np.isfinite(frame["time"])
-    if wrong.any():
-        names = sorted(set(frame[wrong]["solver_name"]))
+    finite = np.isfinite(frame[GAP]) & np.isfinite(frame["time"])
+    ended = frame.assign(_finite=finite).groupby(RUN, sort=False)["_finite"].transform("last")
+    if not ended.all():
+        lost = frame[~ended].groupby(RUN, sort=False).size().index
+        notes.append(f"{len(lost)} runs diverged and are left out: {_some_names(lost)}")
+        frame, finite = frame[ended], finite[ended]
+    if not finite.all():
+        names = sorted(set(frame[~finite]["solver_name"]))
         notes.append(
-            f"{int(wrong.sum())} points without a finite gap, where a run diverged or failed, are "
-            f"left out: {', '.join(names)}"
+            f"{int((~finite).sum())} points without a finite gap are left out: {', '.join(names)}"
         )
-        frame = frame[~wrong]
+        frame = frame[finite]
     if frame.empty:
         raise ValueError(f"{', '.join(map(str, files))}: no point has a finite gap")
     frame = frame.drop(columns="_file").reset_index(drop=True)
     frame.attrs["notes"] = notes
     return frame
+
+
+def _lacking(frame, file):
+    """Sentences on methods that a file has on one problem but not on another."""
+    runs = frame.groupby(RUN, sort=False).size().index
+    found = {key[:3] for key in runs}
+    where = dict.fromkeys(key[:2] for key in runs)
+    pairs = [(*p, s) for p in where for s in dict.fromkeys(key[2] for key in runs)]
+    missing = [pair for pair in pairs if pair not in found]
+    if not missing:
+        return []
+    return [
+        f"{file.name} has no result of {len(missing)} pairs of a method and a problem, which were "
+        f"skipped or failed: {_some_names(missing)}"
+    ]
+
+
+def _some_names(keys, most=5):
+    """Runs for people: the first ones, and how many more there are."""
+    keys = list(dict.fromkeys(key[:3] for key in keys))
+    shown = [f"{key[2]} on {key[0]}, {key[1]}" for key in keys[:most]]
+    return "; ".join(shown) + (f"; and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def _read(file):
@@ -113,6 +137,26 @@ def _literal(text):
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+#: Parameters that a title always has.
+TELLING = ("name", "source", "n", "p", "d")
+
+
+def titles(keys):
+    """Short names of problems: what tells them apart, and the sizes of the data."""
+    parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
+
+    def differs(place, name):
+        return len({str(p[place].get(name)) for p in parsed if name in p[place]}) > 1
+    found = []
+    for kind, data, constants in parsed:
+        shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]
+        rest = [f"{k}={v}" for k, v in constants.items() if differs(2, k)]
+        found.append(f"{kind}[{', '.join(shown)}]" + (f" {', '.join(rest)}" if rest else ""))
+    if len(set(found)) < len(found):
+        return {key: f"{key[0]}, {key[1]}" for key in keys}
+    return dict(zip(keys, found, strict=True))
 
 
 def problems(frame):

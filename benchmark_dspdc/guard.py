@@ -1,0 +1,56 @@
+"""Runs for the regression check: measured anew each time, and once more where time was long."""
+
+import yaml
+
+from .report.regress import CannotCompare
+from .report.results import parse
+from .running import INTERRUPTED, benchopt_run
+from .targets import benchmark_folder
+
+#: How often runs whose time is too long are made once more. A machine that is busy for a
+#: while is no regression; code that is slower is so every time.
+TRIES = 2
+
+
+def repeated_runs(configs, count, first_seed=False):
+    """Run some configs so many times; returns for each time the result files of all.
+
+    Parameters
+    ----------
+    configs : list of path
+    count : int
+    first_seed : bool
+        Make the first repetition of each curve alone.
+    """
+    few = ["--n-repetitions", "1"] if first_seed else []
+    return [[_run(config, "regress", few) for config in configs] for _ in range(count)]
+
+
+def measured_again(configs):
+    """A function that runs some lines of a comparison again; it returns lists of result files."""
+    def again(lines):
+        found = []
+        for config in configs:
+            # A config has data sets of its own.
+            kinds = [parse(name)[0] for name in yaml.safe_load(config.read_text())["dataset"]]
+            own = [line for line in lines if parse(line.key[0])[0] in kinds]
+            chosen = []
+            for option, place in (("-d", 0), ("-s", 2)):
+                for name in dict.fromkeys(line.key[place] for line in own):
+                    chosen += [option, name]
+            found += [[_run(config, "regress_again", chosen)] for _ in range(TRIES) if own]
+        return found
+    return again
+
+
+def _run(config, name, options):
+    # What is in benchopt's cache was measured at another time.
+    done = benchopt_run(
+        benchmark_folder(),
+        ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options], name,
+    )
+    if done.code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.file is None:
+        raise CannotCompare(f"the run of {config} left no result file")
+    return done.file

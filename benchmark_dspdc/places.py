@@ -1,0 +1,57 @@
+"""Where files are kept that are not results: compiled kernels, curves, generated data."""
+
+import functools
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+
+def cache_home():
+    """``$BENCHMARK_DSPDC_CACHE``, else the package's own folder in the user's cache directory."""
+    if home := os.environ.get("BENCHMARK_DSPDC_CACHE"):
+        return Path(home)
+    if home := os.environ.get("XDG_CACHE_HOME"):
+        return Path(home) / "benchmark_dspdc"
+    return Path.home() / ".cache" / "benchmark_dspdc"
+
+
+@functools.cache
+def fallback_home():
+    """A folder of this user's that can be written where a home cannot.
+
+    Compiled kernels are code, so a folder that others could have filled is not taken.
+    """
+    home = Path(tempfile.gettempdir()) / f"benchmark_dspdc-{os.getuid()}"
+    with suppress(OSError):
+        home.mkdir(mode=0o700, exist_ok=True)
+        found = home.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not (
+            found.st_mode & 0o022
+        ):
+            return home
+    return Path(tempfile.mkdtemp(prefix="benchmark_dspdc-"))
+
+
+def is_writable(folder):
+    """Whether files can be made in a folder, which is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A folder that exists may still not be writable, whatever its mode says.
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def write_whole(file, text):
+    """Write a file of text that is there as a whole or, where the disk is full, as before."""
+    file = Path(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    scratch = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        scratch.write_text(text, "utf-8")
+        scratch.replace(file)
+    finally:
+        scratch.unlink(missing_ok=True)
