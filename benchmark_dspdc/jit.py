@@ -41,10 +41,10 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 KEPT_VERSIONS = 4
 
 
-def source_hash():
-    """Hash of the package's Python sources and of what compiles them."""
+def source_hash(paths=None):
+    """Hash of Python sources, by default all of the package's, and of what compiles them."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py") if paths is None else paths):
         digest.update(str(path.relative_to(PACKAGE)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -172,6 +172,24 @@ def is_cached(name):
     return _find(_check_name(name)) is not None
 
 
+def version(name):
+    """Tell which data set the cache has under a name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+
+    Returns
+    -------
+    str or None
+        Another one after the files were replaced; None if they are not there.
+    """
+    files = _find(_check_name(name))
+    stamp = files and _stamp(files)
+    return None if stamp is None else repr([data_home(), stamp])
+
+
 def raw(name):
     """Load a data set with its labels as they are in the source.
 

@@ -8,6 +8,7 @@ from rich.progress import track
 from ..checks import check_int, check_number
 from ..symmetric import diagonal, pack, packed_length
 from .common import random_stream
+from .store import stored
 
 __all__ = ["MatrixRiskData", "TraceRegressionData", "matrix_risk_data", "trace_regression_data"]
 
@@ -51,6 +52,7 @@ class TraceRegressionData(NamedTuple):
     truth: np.ndarray
 
 
+@stored(MatrixRiskData)
 def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     """Generate the data of the paper's matrix risk minimization (figure 3).
 
@@ -98,6 +100,7 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     return MatrixRiskData(packed, b, d)
 
 
+@stored(TraceRegressionData)
 def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
     """Generate rank-one measurements of low-rank matrices.
 

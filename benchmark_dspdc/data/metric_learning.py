@@ -13,6 +13,8 @@ from ..threads import single_threaded
 from .common import random_stream, show_id
 from .histograms import aloi_like
 from .libsvm import raw
+from .libsvm import version as libsvm_version
+from .store import stored
 
 __all__ = ["METRIC_SCALES", "METRIC_SOURCES", "MetricData", "load_metric_learning"]
 
@@ -65,6 +67,14 @@ class MetricData(NamedTuple):
     rule: str
 
 
+def _version(source):
+    """What the data depend on beside the arguments, None if it cannot be told."""
+    if source in ("digits", "aloi_like"):
+        return ""  # come with the packages
+    return libsvm_version(source) if source in METRIC_SOURCES else None
+
+
+@stored(MetricData, version=_version)
 @single_threaded
 def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="impostor", seed=0,
                          max_per_class=None, n_classes=None, progress=False):

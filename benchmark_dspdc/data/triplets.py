@@ -7,6 +7,7 @@ import numpy as np
 from ..checks import as_array, check_int
 from ..jit import njit
 from .common import as_ids, show_id
+from .store import stored
 
 __all__ = ["Triplets", "triplets"]
 
@@ -114,9 +115,7 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     for j, name in enumerate(task_names):
         _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
 
-    found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
-    for j, name in enumerate(task_names):
-        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, name)
+    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors).rows
     combined = _combine(found, starts, n_neighbors)
     return Triplets(points, labels, order, task_names, starts, *combined)
 
@@ -153,6 +152,19 @@ def _check_task(labels, task, n_neighbors, n_impostors):
             f"{where} has too few points outside class {show_id(classes[few[0]])} for "
             f"n_impostors={n_impostors}: got {others[few[0]]}, allowed are {n_impostors} or more"
         )
+
+
+class _Found(NamedTuple):
+    rows: np.ndarray  # of each point its neighbours, then its impostors
+
+
+# What is kept on disk are row numbers: a user's points are the user's.
+@stored(_Found)
+def _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors):
+    found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
+    for j, name in enumerate(task_names):
+        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, name)
+    return _Found(found)
 
 
 def _search(points, codes, start, stop, n_neighbors, found, task):
