@@ -1,11 +1,15 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
 import libsvmdata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
+import yaml
 
 from benchmark_dspdc import erm
 
@@ -67,3 +71,39 @@ def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=
     A = U @ V
     stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
     return erm(stored, make_labels(A, loss, seed), loss, lambda1, lambda2)
+
+
+def benchopt(*arguments, folder=REPO, **environment):
+    """Run benchopt in a process of its own; returns what it shows."""
+    command = [sys.executable, "-m", "benchopt", *map(str, arguments)]
+    env = os.environ | {"BENCHOPT_RAISE_ON_ERROR": "1"} | environment
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def run(tmp_path, config, name, *arguments, **options):
+    """Run a config, given as a dict; returns the rows of the result file, and what was shown."""
+    file = tmp_path / f"{name}.yml"
+    file.write_text(yaml.safe_dump(config))
+    output = tmp_path / f"{name}.parquet"
+    shown = benchopt(
+        "run", ".", "--config", file, "--output", output, "--no-plot", "--no-cache", *arguments,
+        **options,
+    )
+    return pd.read_parquet(output), shown
+
+
+#: Columns that may differ between two runs of the same curves, or begin so.
+OF_A_RUN = ("time", "run_date", "env-", "platform", "system-", "version-", "benchmark-git-tag")
+
+
+def assert_same_rows(one, two):
+    """Two result files have the same rows, in whatever order, bit for bit except for times."""
+    keys = ["dataset_name", "objective_name", "solver_name", "idx_rep", "stop_val"]
+    assert set(one) == set(two)
+    columns = sorted(column for column in one if not column.startswith(OF_A_RUN))
+    one, two = (
+        frame.sort_values(keys)[columns].reset_index(drop=True) for frame in (one, two)
+    )
+    pd.testing.assert_frame_equal(one, two, check_exact=True)

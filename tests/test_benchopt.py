@@ -1,18 +1,14 @@
 import copy
 import json
-import os
 import re
-import subprocess
-import sys
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from benchopt.benchmark import Benchmark
 from benchopt.plotting.helpers import update_plot_data_style
-from conftest import REPO
+from conftest import REPO, assert_same_rows, run
 
 from benchmark_dspdc import plugins
 from benchmark_dspdc.plugins import RelativeGap
@@ -40,24 +36,6 @@ MATRIX_CONFIG = {
     ],
     "n-repetitions": 1, "max-runs": 300, "timeout": 60,
 }
-
-
-def benchopt(*arguments, **environment):
-    command = [sys.executable, "-m", "benchopt", *map(str, arguments)]
-    env = os.environ | {"BENCHOPT_RAISE_ON_ERROR": "1"} | environment
-    done = subprocess.run(command, cwd=REPO, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
-def run(tmp_path, config, name, *arguments):
-    file = tmp_path / "config.yml"
-    file.write_text(yaml.safe_dump(config))
-    output = tmp_path / f"{name}.parquet"
-    shown = benchopt(
-        "run", ".", "--config", file, "--output", output, "--no-plot", "--no-cache", *arguments
-    )
-    return pd.read_parquet(output), shown
 
 
 @pytest.fixture(scope="module")
@@ -201,13 +179,7 @@ def test_repetitions_solve_one_problem_with_different_seeds(sequential):
 
 
 def test_two_workers_give_the_same_curves_bit_for_bit(sequential, tmp_path):
-    parallel = run(tmp_path, CONFIG, "parallel", "-j", "2")[0]
-    keys = ["dataset_name", "objective_name", "solver_name", "idx_rep", "stop_val"]
-    columns = [*keys, "objective_passes", "objective_gap", "objective_value", "objective_own_gap"]
-    one, two = (
-        frame.sort_values(keys)[columns].reset_index(drop=True) for frame in (sequential, parallel)
-    )
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    assert_same_rows(sequential, run(tmp_path, CONFIG, "parallel", "-j", "2")[0])
 
 
 @pytest.fixture(scope="module")
@@ -247,13 +219,7 @@ def test_two_workers_give_the_same_curves_on_matrices(matrices, tmp_path):
     # compiled was seen to differ from it in the last bits of sums.
     sequential = run(tmp_path, MATRIX_CONFIG, "again")[0]
     parallel = run(tmp_path, MATRIX_CONFIG, "parallel", "-j", "2")[0]
-    keys = ["dataset_name", "objective_name", "solver_name", "stop_val"]
-    columns = [*keys, "objective_eigendecompositions", "objective_gap", "objective_value"]
-    one, two = (
-        frame.sort_values(keys)[columns].reset_index(drop=True)
-        for frame in (sequential, parallel)
-    )
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    assert_same_rows(sequential, parallel)
 
 
 def test_incompatible_choices_are_skipped_with_a_reason(tmp_path):
@@ -301,9 +267,16 @@ def test_plug_ins_fit_on_a_screen():
             assert len(file.read_text().splitlines()) < most, file
 
 
-@pytest.mark.parametrize("file", sorted((REPO / "configs").glob("*.yml")), ids=lambda f: f.stem)
-def test_configs_name_only_what_exists(file):
-    config = yaml.safe_load(file.read_text())
+CONFIGS = {
+    file.stem: yaml.safe_load(file.read_text())
+    for file in sorted((REPO / "configs").glob("*.yml"))
+}
+
+
+# Those for --parallel-config name a backend and nothing of the benchmark.
+@pytest.mark.parametrize("name", [name for name in CONFIGS if "backend" not in CONFIGS[name]])
+def test_configs_name_only_what_exists(name):
+    config = CONFIGS[name]
     assert config["timeout"] > 0
     benchmark = Benchmark(REPO)
     for key, classes in (
