@@ -178,7 +178,7 @@ def label(target):
 
 
 def to_targets(frame, targets):
-    """Time and work to each target gap, and the final gap, of every run.
+    """Time and work to each target gap, the final gap and the time in all, of every run.
 
     A run's time to a target is that of its first certified point at or below
     it; NaN if there is none. Work is in passes, and in eigendecompositions and
@@ -202,6 +202,7 @@ def to_targets(frame, targets):
             if work in frame:
                 out[f"{work.removeprefix('objective_')} to {target:.0e}"] = first[work]
     out["final gap"] = last[GAP]
+    out["seconds"] = frame.groupby(RUN, sort=False)["time"].max()
     if "objective_test_error" in frame:
         out["test error"] = last["objective_test_error"]
     return out.astype(float)

@@ -1,9 +1,10 @@
 """The paper's claims, and whether a result file bears them out.
 
 A comparison is of times, seed by seed: the ratio of the rival's time to
-DSPDC's, to each of the stated gaps that both reach with every seed. A claim
+DSPDC's, to each of the stated gaps. Where only one of the two reached a gap the time that the
+other was given bounds the ratio, and counts if that tells which is faster. A claim
 that DSPDC is faster holds if the 10 % quantile of the ratio over the seeds (with
-ten or fewer the least) is above 1 at every one of them. Rivals have the same m;
+ten or fewer the least) is above 1 at every gap that counts. Rivals have the same m;
 of several variants of a rival in the file the fastest is taken.
 """
 
@@ -39,17 +40,18 @@ PAIRS_4 = [(2000, 0.2), (4000, 0.2), (8000, 0.4)]
 
 
 class Ratio(NamedTuple):
-    """Ratios of times over the seeds, to one gap."""
+    """Ratios of times over the seeds, to one gap; `bound` is "at least " or "at most " if so."""
 
     gap: float
     median: float
     low: float
     high: float
     seeds: int
+    bound: str = ""
 
     def __str__(self):
         spread = "" if self.seeds == 1 else f" ({self.low:.2f} to {self.high:.2f})"
-        return f"{label(self.gap)}: {self.median:.2f}{spread}"
+        return f"{label(self.gap)}: {self.bound}{self.median:.2f}{spread}"
 
 
 class Finding(NamedTuple):
@@ -181,24 +183,31 @@ def _fastest(problem, solvers):
 
 
 def ratios(problem, fast, slow):
-    """`Ratio` of slow to fast at each of `GAPS` that all seeds of both reach."""
+    """`Ratio` of slow to fast at those of `GAPS` where each seed has one or a bound that tells."""
     one, other = _times(problem, fast), _times(problem, slow)
     found = []
     for gap in GAPS:
         key = f"seconds to {gap:.0e}"
         # NaN where a seed is missing on one side, too.
         ratio = other[key] / one[key]
-        if ratio.notna().all():
-            found.append(_ratio(gap, ratio))
+        least, most = other["seconds"] / one[key], other[key] / one["seconds"]
+        least = least.where(ratio.isna() & (least > 1.0))
+        most = most.where(ratio.isna() & (most < 1.0))
+        every = ratio.fillna(least).fillna(most)
+        if every.notna().all() and not (least.notna().any() and most.notna().any()):
+            bound = "at least " if least.notna().any() else ""
+            bound = "at most " if most.notna().any() else bound
+            found.append(_ratio(gap, every)._replace(bound=bound))
     return tuple(found)
 
 
 def _one_sided(problem, fast, slow):
-    """In words, the gaps that only one of two solvers reached with every seed."""
+    """In words, the gaps that only one of two solvers reached with every seed and do not count."""
     def reached(name):
         runs = _times(problem, name)
         return {gap for gap in GAPS if runs[f"seconds to {gap:.0e}"].notna().all()}
-    one, other = reached(fast), reached(slow)
+    counted = {ratio.gap for ratio in ratios(problem, fast, slow)}
+    one, other = reached(fast) - counted, reached(slow) - counted
     return "; ".join(
         f"only {name} reached {', '.join(map(label, sorted(gaps, reverse=True)))}"
         for name, gaps in ((fast, one - other), (slow, other - one)) if gaps
@@ -221,8 +230,10 @@ def _faster(problem, fast, slow, wanted="faster"):
     """The finding of one comparison."""
     variant = f"{fast} over {slow}"
     found, alone = ratios(problem, fast, slow), _one_sided(problem, fast, slow)
+    if wanted == "tie":
+        found = tuple(ratio for ratio in found if not ratio.bound)
     if not found:
-        reason = "no stated gap was reached by both with every seed: " + ", ".join(
+        reason = "no stated gap tells which is faster with every seed: " + ", ".join(
             _reached(problem, name) for name in (fast, slow)
         )
         return Finding(problem.setting, variant, UNKNOWN, (), f"{reason}; {alone}".strip("; "))
