@@ -98,11 +98,11 @@ def _parser():
     )
     regress.add_argument(
         "--repeat", type=int, default=None, metavar="K",
-        help="with --run, how often (default: 5 with --update, else 1)",
+        help="with --run, how often (default: 5 for the times of --update, else 1)",
     )
     regress.add_argument(
         "--work-only", action="store_true",
-        help="compare passes and eigendecompositions alone; with --run, of the first seed",
+        help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
     regress.add_argument("--json", type=Path, default=None, help="also write all figures there")
     regress.add_argument("--junit", type=Path, default=None, help="also write a JUnit file there")
@@ -231,8 +231,11 @@ def _regress(options):
     if bool(results) == (options.configs is not None):
         raise ValueError("give either result files or --run CONFIG")
     if options.configs is not None:
-        count = options.repeat or (5 if options.update else 1)
-        results = repeated_runs(options.configs, count, options.work_only)
+        # A baseline is of all seeds, and has several runs for what their times differ by.
+        count = options.repeat or (5 if options.update and not options.work_only else 1)
+        results = repeated_runs(
+            options.configs, count, first_seed=options.work_only and not options.update
+        )
         again = measured_again(options.configs)
     return regress(
         results, options.baseline, options.update, options.work_only, options.json, options.junit,

@@ -32,6 +32,7 @@ import numpy as np
 
 from .checks import check_number, choose
 from .operators.gram import largest_norm2, top_eigenvalue
+from .progress import tracked
 from .sampling import Partition
 from .threads import side_by_side, single_threaded
 
@@ -225,11 +226,14 @@ def row_blocks_norm2(operator, blocks, each):
         return partition_constant(operator, blocks, columns)
     pairs = operator.pairs(blocks, columns)
     if pairs.cost <= budget(operator):
-        found = [top_eigenvalue(pairs.gram(k, 0)) for k in range(pairs.shape[0])]
-        return np.array(found), "exact"
+        every = tracked(range(pairs.shape[0]), "norms of batches")
+        return np.array([top_eigenvalue(pairs.gram(k, 0)) for k in every]), "exact"
     ones = np.ones(blocks.largest)
     frobenius = np.add.reduceat(operator.row_norms2[blocks.order], blocks.starts[:-1])
-    bounds = [operator.scaled_norm2(rows, ones[:len(rows)], exact=False) for rows in blocks.blocks]
+    bounds = [
+        operator.scaled_norm2(rows, ones[:len(rows)], exact=False)
+        for rows in tracked(blocks.blocks, "norms of batches")
+    ]
     return np.minimum(frobenius, bounds), "upper bounds"
 
 

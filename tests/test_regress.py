@@ -147,6 +147,13 @@ def test_times_of_another_machine_are_not_compared(place, capsys):
     assert check(place, measured(passes=2.0)) == 1
 
 
+def test_a_baseline_of_work_alone_has_no_times(place, capsys):
+    assert check(place, measured(), "--update", "--work-only") == 0
+    assert check(place, measured(time=3.0)) == 0
+    assert "times are not compared: the baseline has none" in capsys.readouterr().out
+    assert check(place, measured(passes=1.03)) == 1
+
+
 def test_the_tolerance_of_time_comes_from_the_spread_of_runs():
     def tolerances(times):
         frames = [measured(time=t) for t in times]

@@ -317,7 +317,7 @@ def test_the_papers_figures_are_drawn_from_what_is_there(typical, tmp_path):
     frame = runs(
         typical, curve("DSPDC[m=5,q=50,Lambda=partition]", 0.1, risk, MATRIX),
         curve("SPDC[m=5]", 0.1, risk, MATRIX), curve("DSPDC[m=2000,q=0.2]", 0.1, metric, MATRIX),
-        curve("SDCA[m=1]", 0.1, reduced),
+        curve("SDCA[m=1000]", 0.1, reduced),
     )
     written = figures.paper_figures(frame, tmp_path)
     assert [file.stem for file in written] == [

@@ -53,7 +53,7 @@ WORTH = 0.1
 PATIENCE = 900.0
 
 #: Files outside of this folder that decide what is generated here.
-OTHER_SOURCES = ("checks.py", "jit.py", "places.py", "symmetric.py", "threads.py")
+OTHER_SOURCES = ("checks.py", "jit.py", "places.py", "progress.py", "symmetric.py", "threads.py")
 
 #: Arguments that do not change a result.
 NO_MATTER = ("progress",)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..checks import as_array, check_int
 from ..jit import njit
+from ..progress import tracked
 from .common import as_ids, show_id
 from .store import stored
 
@@ -162,8 +163,8 @@ class _Found(NamedTuple):
 @stored(_Found)
 def _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors):
     found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
-    for j, name in enumerate(task_names):
-        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, name)
+    for j in tracked(range(len(task_names)), "neighbours"):
+        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, task_names[j])
     return _Found(found)
 
 

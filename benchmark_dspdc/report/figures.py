@@ -23,7 +23,7 @@ from .verdicts import (
 )
 
 #: Block sizes that figure 2 is drawn for.
-PAIR_2 = (1, 0.5)
+PAIR_2 = (1000, 0.1)
 
 #: Looks of the curves in the paper's figures: colours that the colour-blind can tell apart, and
 #: dashes and markers for print.
@@ -194,18 +194,18 @@ def _grids_4(here):
 
 
 def _with_sizes(rows, m, q):
-    """Rows of the solvers with these block sizes, and of those that choose them."""
+    """Rows of the solvers with these block sizes, if there are any, and of those that choose."""
     if rows is None:
         return None
 
-    def fits(name):
+    def sizes(name):
         known = method_of(name)
-        if known is None:
-            return False
-        own = known[1].get("m", 1), known[1].get("q", q)
-        return own[0] == "auto" or same_sizes(own, (m, q))
-    chosen = rows[rows["solver_name"].map(fits)]
-    return chosen if len(chosen) else None
+        return (None, None) if known is None else (known[1].get("m", 1), known[1].get("q", q))
+    names = dict.fromkeys(rows["solver_name"])
+    same = [name for name in names if same_sizes(sizes(name), (m, q))]
+    if not same:
+        return None
+    return rows[rows["solver_name"].isin(same + [n for n in names if sizes(n)[0] == "auto"])]
 
 
 def _role(solver):

@@ -162,8 +162,8 @@ def machine():
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
-def make_baseline(frames):
-    """The baseline that result files of repeated runs make."""
+def make_baseline(frames, work_only=False):
+    """The baseline that results of repeated runs make, with or without times."""
     every = [figures_of(frame) for frame in frames]
     names = [set(found) for found in every]
     if any(own != names[0] for own in names):
@@ -174,7 +174,7 @@ def make_baseline(frames):
         row = dict(dataset=key[0], objective=key[1], solver=key[2], work={
             name: [_or_none(value) for value in values] for name, values in own["work"].items()
         })
-        if None not in times:
+        if None not in times and not work_only:
             middle = float(np.median(times))
             spread = (max(times) - min(times)) / middle if len(times) > 1 else None
             row["time"] = dict(
@@ -280,8 +280,11 @@ def compare(found, baseline, seeds, work_only=False):
             f"the seeds are others: {seeds} in the result, {baseline['seeds']} in the baseline"
         )
     here, notes = machine(), []
+    known_times = any("time" in row for row in baseline["figures"])
     timed = not work_only and here == baseline["machine"]
-    if not work_only and not timed:
+    if not work_only and not known_times:
+        notes.append("times are not compared: the baseline has none (--update measures them)")
+    elif not work_only and not timed:
         notes.append(
             f"times are not compared: the baseline's are of {baseline['machine']!r}, this is "
             f"{here!r}"
@@ -412,7 +415,7 @@ def regress(results, baseline, update=False, work_only=False, json_file=None, ju
     try:
         frames = [read_results(files) for files in results]
         if update:
-            write_baseline(make_baseline(frames), baseline)
+            write_baseline(make_baseline(frames, work_only), baseline)
             console.print(escape(f"written: {baseline}, of {len(frames)} runs"))
             return OK
         known = read_baseline(baseline)
