@@ -64,6 +64,8 @@ def place(tmp_path, monkeypatch):
     # Compiled once, so that curves begin soon.
     solve(make_problem("factorized"), "sdca", order="random", max_passes=2)
     yield made
+    # Whatever became of the test, nothing goes on behind it.
+    subprocess.run(["pkill", "-KILL", "-f", made.name], check=False)
     for file in made.files:
         file.unlink()
 
@@ -76,6 +78,8 @@ class Watched:
             [sys.executable, "-m", *command], cwd=REPO, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
+            # Tests that run in the background may ignore what this one must hear.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.text = ""
         self.reader = threading.Thread(target=self._read, daemon=True)
