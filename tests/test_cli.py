@@ -65,6 +65,12 @@ def test_summary_of_matrix_problems_shows_eigendecompositions_and_test_errors(tm
     for expected in ("s to 1e-2", "s to 1e-4", "eigs", "200", "400", "1.23 %", "Euclidean 16.00"):
         assert expected in shown, expected
     assert "passes" not in shown
+    # A file may lack the error of Euclidean distances.
+    results(
+        objective_eigendecompositions=100 * (rows % 13), objective_test_error=0.0123,
+    ).to_parquet(file)
+    print_summary([file], console)
+    assert "1.23 %" in console.export_text()
 
 
 @pytest.mark.parametrize("axis", ["seconds", "passes", "updates", "eigendecompositions"])

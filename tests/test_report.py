@@ -8,13 +8,14 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import REPO
+from conftest import REPO, make_problem
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 from rich.console import Console
 
-from benchmark_dspdc import reproduce
+from benchmark_dspdc import constants, reproduce
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report import figures, verdicts
+from benchmark_dspdc.report.complexity import compare
 from benchmark_dspdc.report.page import page_data, write_page
 from benchmark_dspdc.report.report import write_report
 from benchmark_dspdc.report.results import (
@@ -124,6 +125,12 @@ def test_names_are_taken_apart():
         "DSPDC", dict(m=1, q=0.5, Lambda="heuristic")
     )
     assert parse("FISTA") == ("FISTA", {})
+    assert parse("a[b=True,c=None,d=1e-06,e=-3,f=covtype.binary]")[1] == dict(
+        b=True, c=None, d=1e-6, e=-3, f="covtype.binary"
+    )
+    # What Python would compute with is a word here.
+    for text in ("1_0", "0x10", "()", "{}", "'x'", "1+2j", "-" * 5000 + "1", "9" * 31, "\u0663"):
+        assert parse(f"a[b={text}]")[1] == dict(b=text)
     assert [label(t) for t in (1e-2, 1e-6, 5e-3)] == ["1e-2", "1e-6", "0.005"]
 
 
@@ -308,7 +315,49 @@ def test_claims_that_nothing_was_run_for_are_not_measured():
     assert all(f.reason for v in found for f in v.findings)
 
 
+@pytest.mark.parametrize("dataset", [
+    "MatrixRisk", "MatrixRisk[n=x,p=0,d=]", "MatrixRisk[n=100,p=100,d=x]", "MTLMNN", "LIBSVM",
+    "LIBSVM[reduction=feature]", "Factorized", "Factorized[n=1e400,p=,d=[]]",
+])
+@pytest.mark.parametrize("more", [
+    dict(objective_Lambda_11=-1.0, objective_Lambda_p1=np.nan, objective_block_columns=np.inf),
+    dict(objective_Lambda_11=1.0, objective_Lambda_p1=1.0, objective_block_columns=0.0),
+])
+def test_names_that_lack_what_a_claim_needs_are_not_measured(dataset, more):
+    solvers = ("DSPDC[m=1,q=x]", "DSPDC[m=1,q=-1]", "DSPDC[m=1,q=nan]", "DSPDC[m=5,q=50]",
+               "DSPDC[m=1,q=1]", "SPDC[m=1,steps=dspdc]", "SPDC[m=5,steps=dspdc]", "SDCA[m=1]")
+    frame = runs(*(curve(name, 0.1, dataset, MATRIX, eigs=1.0, **more) for name in solvers))
+    found = {v.key: v for v in judge(frame)}
+    assert found["condition"].outcome == found["tables"].outcome == UNKNOWN
+    page_data(frame, "run", list(found.values()))
+    figures._grid_2([(parse(dataset), {}, None)])
+
+
+def test_options_in_a_file_that_are_none_are_named_and_not_passed_on():
+    solvers = ("DSPDC[eps=1,method=sdca]", "SDCA[problem=3]", "SPDC[m=1,theorem=x]", "DSPDC[m=x]")
+    reasons = ("has no option 'eps'", "has no option 'problem'", "", "m must be")
+    frame = runs(*(curve(name, 0.1, factorized(20, 5, 2)) for name in solvers))
+    frame["p_solver_theorem"] = "many"
+    problem = make_problem("factorized")
+    compared = compare(problem, frame, 1e-4, constants(problem))
+    assert [row["solver"] for row in compared] == list(solvers)
+    for row, reason in zip(compared, reasons, strict=True):
+        assert reason in (row["note"] or "")
+
+
 # Figures ----------------------------------------------------------------------------
+
+def test_a_figure_over_what_no_file_has_is_refused(typical, tmp_path):
+    frame = typical.drop(columns="objective_coordinate_updates")
+    with pytest.raises(ValueError, match="nothing to draw over coordinate updates: the result"):
+        figures.gap_curves(frame, tmp_path / "gaps.png", "updates")
+
+
+def test_curves_with_nothing_above_zero_are_drawn_empty(tmp_path):
+    frame = runs(curve(STATED, 0.1).assign(time=0.0, objective_value=0.0))
+    figures.gap_curves(frame, tmp_path / "gaps.png")
+    assert (tmp_path / "gaps.png").exists()
+    assert len(figures.paper_figures(frame, tmp_path)) == 1
 
 def test_the_papers_figures_are_drawn_from_what_is_there(typical, tmp_path):
     risk = "MatrixRisk[d=100,n=100,p=100,random_state=0]"

@@ -15,6 +15,7 @@ from ..algorithms import METHODS
 from ..checks import check_number
 from ..complexity import RATES, predict, predictions, rate_of
 from ..problem_constants import constants
+from ..solver import check_options
 from ..targets import load_targets
 from .results import parse, read_results, to_targets
 
@@ -42,7 +43,7 @@ def _options_of(solver_name, rows):
         value = first[column]
         if name != column and name not in options and value == value and value is not None:
             options[name] = value.item() if hasattr(value, "item") else value
-    if "theorem" in options:
+    if isinstance(options.get("theorem"), float) and options["theorem"].is_integer():
         options["theorem"] = int(options["theorem"])
     return method, options
 
@@ -84,6 +85,8 @@ def compare(problem, rows, eps, found):
             continue
         method, options = _options_of(solver, rows[rows["solver_name"] == solver])
         try:
+            # What is no option could be taken for another argument.
+            check_options(METHODS[method], options)
             prediction = predict(
                 problem, rate_of(method, options), eps, found, method=method, **options
             )

@@ -25,6 +25,9 @@ from .verdicts import (
 #: Block sizes that figure 2 is drawn for.
 PAIR_2 = (1000, 0.1)
 
+#: Panels and curves of a picture at most: more cannot be seen, and take their memory.
+MOST_PANELS, MOST_CURVES = 60, 60
+
 #: Looks of the curves in the paper's figures: colours that the colour-blind can tell apart, and
 #: dashes and markers for print.
 ROLES = {
@@ -54,8 +57,20 @@ def gap_curves(frame, file, x="seconds", columns=2):
         Panels side by side.
     """
     column, text = X_AXES[x]
+    if column not in frame:
+        raise ValueError(
+            f"there is nothing to draw over {text}: the result files have no column {column}"
+        )
     shown = problems(frame)
     methods = list(dict.fromkeys(frame["solver_name"]))
+    for count, most, what in (
+        (len(shown), MOST_PANELS, "problems"), (len(methods), MOST_CURVES, "solvers")
+    ):
+        if count > most:
+            raise ValueError(
+                f"the picture would be too large: the result files have {count} {what}, allowed "
+                f"are {most}; see the page of `report`"
+            )
     columns = min(columns, len(shown))
     rows = -(-len(shown) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
@@ -76,7 +91,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
                     marker=markers[method], markersize=3.5, markevery=max(1, len(run) // 10),
                     linewidth=1.3,
                 )
-            panel.set(xscale="log", yscale="log", xlabel=text, ylabel="relative gap")
+            _logarithmic(panel, text, "relative gap")
             panel.set_title(_wrapped(dataset).replace("$", r"\$"), fontsize=9)
         for panel in panels.flat[len(shown):]:
             panel.set_visible(False)
@@ -142,9 +157,9 @@ def _grid_1(here):
 def _grid_2(here):
     # Machines without rcv1 and real-sim may have other data in their place.
     others = [
-        known["name"] for (word, known), _, _ in here
+        str(known["name"]) for (word, known), _, _ in here
         if word == "LIBSVM" and known.get("reduction") == "feature"
-        and known.get("name") not in FIGURE_2
+        and known.get("name", FIGURE_2[0]) not in FIGURE_2
     ]
     names = list(FIGURE_2)
     there = {name for name in names if _find(here, "LIBSVM", name=name, reduction="feature")}
@@ -158,7 +173,7 @@ def _grid_2(here):
     for name in names:
         found = [
             (known.get("scale"), rows) for (word, known), _, rows in here
-            if word == "LIBSVM" and known.get("name") == name
+            if word == "LIBSVM" and str(known.get("name")) == name
             and known.get("reduction") == "feature"
         ]
         scale, rows = found[0] if found else (None, None)
@@ -184,10 +199,11 @@ def _grids_4(here):
         if word == "MTLMNN":
             source = str(known.get("source"))
             # A name from a file is no path.
-            name = re.sub(r"\W+", "_", source)
-            if any(name == other[0].removeprefix("figure4_") for other in made):
-                name += f"_{len(made)}"
-            made.append((f"figure4_{name}", f"Multi-task metric learning, {source}", [[
+            name = base = "figure4_" + re.sub(r"\W+", "_", source, flags=re.ASCII)[:60]
+            taken, k = {other[0] for other in made}, 1
+            while name in taken:
+                name, k = f"{base}_{k}", k + 1
+            made.append((name, f"Multi-task metric learning, {source}", [[
                 (f"{source}, m={m}, q={q:g} p", _with_sizes(rows, m, q)) for m, q in PAIRS_4
             ]]))
     return made
@@ -268,9 +284,17 @@ def _curves(panel, rows):
     uncertainty = float(rows[UNCERTAINTY].iloc[0])
     if uncertainty > 0:
         panel.axhline(uncertainty, color="0.4", linestyle=":", linewidth=1)
-    panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel="P(x) - P*")
-    lowest = max(uncertainty, 1e-14)
-    panel.set_ylim(bottom=lowest / 5)
+    _logarithmic(panel, "seconds", "P(x) - P*")
+    if panel.get_yscale() == "log":
+        lowest = max(uncertainty, 1e-14)
+        panel.set_ylim(bottom=lowest / 5)
+
+
+def _logarithmic(panel, x, y):
+    """Logarithmic axes, unless there is nothing above zero to show on them."""
+    panel.set(xlabel=x, ylabel=y)
+    if any(len(line.get_xdata()) for line in panel.get_lines()):
+        panel.set(xscale="log", yscale="log")
 
 
 def _finish(figure, panels, files, columns):

@@ -4,12 +4,14 @@ A frame has one row a point of a curve. A problem is a data set with an
 objective, a run one repetition of a solver on a problem.
 """
 
-import ast
+import contextlib
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from .files import check_names, read_plain
 
 PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
 ITERATIONS = "objective_iterations"
@@ -25,7 +27,11 @@ UNFINISHED = 1e-3
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
 
 PROBLEM = ["dataset_name", "objective_name"]
-RUN = [*PROBLEM, "solver_name", "idx_rep"]
+NAMES = [*PROBLEM, "solver_name"]
+RUN = [*NAMES, "idx_rep"]
+
+#: Numbers in names. Of more digits there are none, so that all can be computed with.
+NUMBER = re.compile(r"[+-]?[0-9.]{1,30}(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 
 #: Columns without which a file is not one of this suite's results.
 REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, PASSES)
@@ -106,24 +112,35 @@ def _some_names(keys, most=5):
 def _read(file):
     if not file.exists():
         raise ValueError(f"no such file: {file}")
-    try:
-        frame = pd.read_parquet(file)
-    except Exception as error:
-        raise ValueError(f"{file} is not a readable parquet file: {error}") from None
+    frame = read_plain(file)
     missing = [c for c in REQUIRED if c not in frame.columns]
     if missing:
         raise ValueError(
-            f"{file} is not a result of this benchmark: it has no column {', '.join(missing)}"
+            f"{file} is not a result of this benchmark: it has no column {', '.join(missing)} of "
+            "numbers or words"
         )
     if frame.empty:
         raise ValueError(f"{file} has no rows: no run of it ended well")
-    for column in ("time", GAP, PASSES, "idx_rep"):
-        if not pd.api.types.is_numeric_dtype(frame[column]):
-            raise ValueError(
-                f"{file} is not a result of this benchmark: column {column} holds "
-                f"{frame[column].dtype}, not numbers"
-            )
+    for column in NAMES:
+        check_names(frame[column].unique(), column, file)
+    for column in frame.columns:
+        if column in REQUIRED or column.startswith("objective_"):
+            if column not in NAMES:
+                frame[column] = _numbers(frame[column], file)
+    if not np.isfinite(frame["idx_rep"]).all():
+        raise ValueError(
+            f"{file} is not a result of this benchmark: column idx_rep has a row without a number"
+        )
     return frame
+
+
+def _numbers(column, file):
+    if not pd.api.types.is_numeric_dtype(column):
+        raise ValueError(
+            f"{file} is not a result of this benchmark: column {column.name} holds "
+            f"{column.dtype}, not numbers"
+        )
+    return column.astype(float)
 
 
 def parse(name):
@@ -133,10 +150,11 @@ def parse(name):
 
 
 def _literal(text):
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    """The number, truth value or None that a text stands for, else the text."""
+    for kind in (int, float) if NUMBER.fullmatch(text) else ():
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return {"True": True, "False": False, "None": None}.get(text, text)
 
 
 #: Parameters that a title always has.

@@ -4,6 +4,7 @@ Work is passes over the data, or eigendecompositions where a method does any:
 there they are what costs.
 """
 
+from glob import escape as escape_pattern
 from pathlib import Path
 
 from rich import box
@@ -57,7 +58,7 @@ def print_summary(files, console=None):
                 cells.append(f"{100 * row['test error']:.2f} %")
             table.add_row(*cells)
         console.print(table)
-        if errors:
+        if errors and "objective_test_error_euclidean" in rows:
             plain = rows["objective_test_error_euclidean"].iloc[-1]
             console.print(
                 f" error of 3 nearest neighbours on the test points: Euclidean {100 * plain:.2f} "
@@ -73,7 +74,7 @@ def print_summary(files, console=None):
         console.print(escape(sentence))
     for file in files:
         console.print(escape(f"results: {file}"), soft_wrap=True)
-        for page in Path(file).parent.glob(f"*_{Path(file).stem}.html"):
+        for page in Path(file).parent.glob(f"*_{escape_pattern(Path(file).stem)}.html"):
             console.print(escape(f"page:    {page}"), soft_wrap=True)
 
 

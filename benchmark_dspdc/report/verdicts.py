@@ -412,6 +412,8 @@ def _eigendecompositions(there):
             ]
             if m is None or "auto" in (m, q) or p is None or not same or _stated(options):
                 continue
+            if not _is_size(q) and not (isinstance(q, float) and 0.0 < q <= 1.0):
+                continue
             findings.append(_work_of(problem, name, same[0], _count(q, p) / p))
     return Verdict(
         "eigendecompositions", "With q of p blocks DSPDC does q/p of SPDC's eigendecompositions "
@@ -420,13 +422,20 @@ def _eigendecompositions(there):
     )
 
 
+def _is_size(value):
+    """Whether something out of a name is a count."""
+    return isinstance(value, int) and value > 0
+
+
 def _blocks(problem):
     if problem.kind == "MatrixRisk":
-        return problem.data.get("p")
+        p = problem.data.get("p")
+        return p if _is_size(p) else None
     column = "objective_block_columns"
     if column not in problem.rows:
         return None
-    spdc = problem.rows[problem.rows["solver_name"].str.startswith("SPDC")][column].dropna()
+    spdc = problem.rows[problem.rows["solver_name"].str.startswith("SPDC")][column]
+    spdc = spdc[np.isfinite(spdc) & (spdc >= 1)]
     return int(spdc.max()) if len(spdc) else None
 
 
@@ -466,11 +475,15 @@ def _condition(there):
         columns = "objective_Lambda_11", "objective_Lambda_p1"
         if problem.kind != "MatrixRisk" or not set(columns) <= set(problem.rows):
             continue
-        known = problem.rows[list(columns)].dropna()
+        known = problem.rows[list(columns)]
+        known = known[(np.isfinite(known) & (known >= 0.0)).all(axis=1)]
         if known.empty:
             continue
         entry, row = known.iloc[0]
-        p, d = problem.data["p"], problem.data["d"]
+        p, d = (problem.data.get(k) for k in "pd")
+        if not (_is_size(p) and _is_size(d)):
+            findings.append(_missing(problem.setting, "p and d are not in the name of the data"))
+            continue
         left, right = math.sqrt(entry) * p, math.sqrt(row) * d
         text = f"sqrt(Lambda_11) p = {left:.3g}, sqrt(Lambda_p1) d = {right:.3g}"
         if left > right:
@@ -508,16 +521,35 @@ def _tables(there):
 #: Predicted costs that differ by less are not ordered.
 CLEAR = 1.5
 
+#: Data that a file names are generated anew for this claim if n p d, on matrices n p d^2, is at
+#: most this: 2 GB of them. Those of configs/tables.yml have 10^7.
+MOST_GENERATED = 5 * 10**8
+
+
+def _check_size(problem):
+    """Raise unless the data that a file names are of a size to generate."""
+    n, p, d = sizes = [problem.data.get(k) for k in "npd"]
+    if not all(map(_is_size, sizes)):
+        raise ValueError("the sizes n, p and d of the data are not in their name")
+    size = n * p * d ** (2 if problem.kind == "MatrixRisk" else 1)
+    if size > MOST_GENERATED:
+        raise ValueError(
+            f"the data are not generated anew: their size is {size}, allowed are {MOST_GENERATED}"
+        )
+
 
 def _order(problem):
     """Pairs of methods that the tables order clearly, and how many are measured in that order."""
     from ..problem_constants import constants
-    from ..targets import load_targets
+    from ..targets import named_target
 
     try:
-        target = next(iter(load_targets(problem.dataset, problem.objective)))
+        _check_size(problem)
+        target = named_target(problem.dataset, problem.objective)
     except ValueError as error:
         return Finding(problem.setting, "all methods with m = 1", UNKNOWN, (), str(error))
+    if target.problem is None:
+        return Finding(problem.setting, "all methods with m = 1", UNKNOWN, (), target.reason)
     compared = compare(
         target.problem, problem.rows, GAPS[-1], constants(target.problem, 1, 1)
     )

@@ -1,0 +1,138 @@
+"""Reading result files that may come from anyone.
+
+A result file is data, never code. Only columns of numbers, words and truth values are read;
+benchopt keeps anything else as pickles in binary columns, and those are not even looked at.
+What a file says of its size is checked before anything is read, so that a small file cannot
+claim all memory, and names are held to what this benchmark writes.
+"""
+
+import unicodedata
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+#: Rows times columns of a file at most, 800 MB of numbers. The files of `make figures` have some
+#: 10^6, those of a night 10^7.
+MAX_CELLS = 10**8
+
+#: Bytes that a file may unpack to, as it says itself, and bytes of all its words.
+MAX_BYTES = 2**30
+
+#: Characters of a name. Those of this benchmark have fewer than 300; a longer one would be a
+#: picture of any width where it is a title.
+MAX_NAME = 1000
+
+#: Categories of characters that no name has: control characters, which a terminal would obey, and
+#: those that change the order in which text is shown.
+UNSHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def read_plain(file):
+    """The columns of a parquet file that hold numbers, words and truth values.
+
+    Parameters
+    ----------
+    file : path
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ValueError
+        If it is not a parquet file, is damaged, has two columns of one name, or is larger than
+        `MAX_CELLS` or `MAX_BYTES` allow.
+    """
+    try:
+        with pq.ParquetFile(file) as parquet:
+            fields = list(parquet.schema_arrow)
+            sizes = _sizes(parquet.metadata)
+    except Exception as error:
+        raise _unreadable(file, error) from None
+    names = [field.name for field in fields]
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise ValueError(
+                f"{file} is not a result of this benchmark: {count} columns are {name!r}"
+            )
+    for what, given, most in zip(("cells", "bytes"), sizes, (MAX_CELLS, MAX_BYTES), strict=True):
+        if given > most:
+            raise ValueError(
+                f"{file} is too large: it says that it has {given} {what}, allowed are {most}"
+            )
+    words = [field.name for field in fields if _is_words(field.type)]
+    plain = [field.name for field in fields if _is_words(field.type) or _is_number(field.type)]
+    try:
+        # As dictionaries, in which a word that every row repeats is there once.
+        with pq.ParquetFile(file, read_dictionary=words) as parquet:
+            table = parquet.read(columns=plain, use_threads=False).select(plain)
+        table.validate(full=True)
+        length = sum(map(_length, (table[name] for name in words)))
+    except Exception as error:
+        raise _unreadable(file, error) from None
+    if length > MAX_BYTES:
+        raise ValueError(
+            f"{file} is too large: its words have {length} bytes, allowed are {MAX_BYTES}"
+        )
+    for k, name in enumerate(plain):
+        if _is_words(table[name].type):
+            table = table.set_column(k, name, table[name].cast(pa.large_string()))
+    # The file's own notes on how to make a frame of it are not followed.
+    return table.to_pandas(ignore_metadata=True)
+
+
+def check_names(names, column, file):
+    """Raise unless all are names that can be shown: on a terminal, over a panel, on the page."""
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"{file} is not a result of this benchmark: column {column} has a row without a "
+                "name"
+            )
+        if len(name) > MAX_NAME:
+            raise ValueError(
+                f"{file} is not a result of this benchmark: column {column} has a name of "
+                f"{len(name)} characters, allowed are {MAX_NAME}"
+            )
+        for character in name:
+            if unicodedata.category(character) in UNSHOWN:
+                raise ValueError(
+                    f"{file} is not a result of this benchmark: column {column} has a name with "
+                    f"the character {character!a}, allowed are those that can be seen"
+                )
+
+
+def _sizes(metadata):
+    """Cells and bytes that a file says it has."""
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    stored = sum(group.total_byte_size for group in groups)
+    return rows * max(metadata.num_columns, 1), stored
+
+
+def _is_words(kind):
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind):
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _length(column):
+    """Bytes of a column of words, if each were written out."""
+    total = 0
+    for chunk in column.chunks:
+        lengths = pc.binary_length(chunk.dictionary) if len(chunk.dictionary) else None
+        if lengths is not None:
+            total += pc.sum(lengths.cast(pa.int64()).take(chunk.indices)).as_py() or 0
+    return total
+
+
+def _unreadable(file, error):
+    reason = " ".join(str(error).split())
+    return ValueError(f"{file} is not a readable parquet file: {reason}")
