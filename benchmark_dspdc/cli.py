@@ -151,6 +151,11 @@ def _parser():
     importer.add_argument(
         "--n-features", type=int, default=None, help="number of columns, if the file lacks some"
     )
+    importer.add_argument(
+        "--max-bytes", type=int, default=None,
+        help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
+             "times its own size and 16 MiB)",
+    )
     importer.set_defaults(run=_import_libsvm)
 
     speed = commands.add_parser(
@@ -280,7 +285,8 @@ def _import_libsvm(options):
     from .data import import_file
 
     print(import_file(
-        options.name, options.file, n_features=options.n_features, progress=sys.stderr.isatty()
+        options.name, options.file, n_features=options.n_features, max_bytes=options.max_bytes,
+        progress=sys.stderr.isatty(),
     ))
 
 

@@ -12,7 +12,9 @@ import contextlib
 import difflib
 import errno
 import gzip
+import io
 import lzma
+import math
 import os
 import re
 import shutil
@@ -47,6 +49,20 @@ MAX_INDEX = 2**31 - 2
 # a user who means it can say so.
 MAX_INFERRED_FEATURES = 2**28
 
+# The same without a reason in the file itself: up to this many features, or up to so many for each
+# stored entry, are believed. Real sets have more entries than features.
+BELIEVED_FEATURES = 2**20
+FEATURES_PER_ENTRY = 100
+
+# A compressed file may unpack to this many times what was read of it so far, and this many bytes
+# more: LIBSVM text shrinks to a tenth or so, a decompression bomb is one in a thousand and less.
+# `max_bytes` replaces the rule, for a user who knows the file.
+MAX_RATIO = 100
+RATIO_SLACK = 2**24
+
+# Of the text if the user gives no other limit; the largest LIBSVM sets have some tens of them.
+MAX_TEXT_BYTES = 64 * 2**30
+
 # Room for ten million entries in a row; bounds the memory that a file without line ends, or one
 # that decompresses to a single line, can take.
 MAX_LINE_BYTES = 2**28
@@ -61,11 +77,18 @@ MAGIC = (
     (b"\xfd7zXZ\x00", "xz", lzma.open),
 )
 
+#: Readers of numpy's headers, none of which can hold code.
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+NUMPY_PACKS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
 DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 CACHE_ERRORS = (
     AttributeError, EOFError, IndexError, KeyError, OSError, TypeError, ValueError,
-    NotImplementedError, OverflowError, zipfile.BadZipFile, zlib.error,
+    MemoryError, OverflowError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
 )
 
 
@@ -288,7 +311,7 @@ def load(name, scale="none", test=True):
     return Labelled(X, rule.apply(y), X_test, y_test, task, str(rule))
 
 
-def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=False):
+def import_file(name, path, n_features=None, max_bytes=None, progress=False):
     """Put a LIBSVM-format file that the user has into the cache.
 
     Parameters
@@ -302,9 +325,12 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=Fals
         its name.
     n_features : int, optional
         Number of features. The default is the number in libsvmdata's table if the name is
-        listed, else the largest index in the file.
-    max_bytes : int, default=2**36
-        Largest accepted size of the text after decompression.
+        listed, else the largest index in the file, if that is at most 2**20 or 100 times the
+        stored entries.
+    max_bytes : int, optional
+        Largest accepted size of the text after decompression. The default is 2**36, and for a
+        compressed file no more than 100 times its own size and 2**24: what unpacks to more is a
+        decompression bomb rather than data.
     progress : bool, default=False
         Show a progress bar over the file's bytes.
 
@@ -316,8 +342,8 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=Fals
     ------
     ValueError
         If the name is not allowed, or the file is missing, empty, damaged, cut off, larger than
-        ``max_bytes``, not in LIBSVM format, has more than ``n_features`` features, or has NaN or
-        infinite numbers.
+        ``max_bytes``, not in LIBSVM format, has more than ``n_features`` features or fewer than
+        one entry for a hundred of them, or has NaN or infinite numbers.
     OSError
         If the file may not be read or the cache not be written.
 
@@ -343,7 +369,8 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=Fals
             f"dataset {name!r} cannot be imported: got a multilabel set, allowed are binary, "
             "multiclass and regression sets."
         )
-    max_bytes = check_int(max_bytes, "max_bytes")
+    if max_bytes is not None:
+        max_bytes = check_int(max_bytes, "max_bytes")
     if n_features is not None:
         n_features = check_int(n_features, "n_features", high=MAX_INDEX)
         source = "n_features"
@@ -352,10 +379,12 @@ def import_file(name, path, n_features=None, max_bytes=64 * 2**30, progress=Fals
     X, y = _parse(path, max_bytes, progress)
     if n_features is None:
         n_features = X.shape[1]
-        if n_features > MAX_INFERRED_FEATURES:
+        believed = max(BELIEVED_FEATURES, FEATURES_PER_ENTRY * X.nnz)
+        if n_features > min(MAX_INFERRED_FEATURES, believed):
             raise ValueError(
-                f"{path}: feature index {n_features} is suspiciously large: allowed without an "
-                f"explicit n_features are indices up to {MAX_INFERRED_FEATURES}."
+                f"{path}: feature index {n_features} is suspiciously large for {X.nnz} stored "
+                "entries: allowed without an explicit n_features are indices up to "
+                f"{min(MAX_INFERRED_FEATURES, believed)}."
             )
     elif X.shape[1] > n_features:
         raise ValueError(
@@ -562,6 +591,7 @@ def _stamp(files):
 def _read_files(name, X_path, y_path):
     path = X_path
     try:
+        _check_arrays(X_path)
         if X_path.suffix == ".npz":
             X = sparse.load_npz(X_path)
             _require(X.format in ("csc", "csr"), f"X must be in format csc or csr, got {X.format}")
@@ -573,6 +603,7 @@ def _read_files(name, X_path, y_path):
         if sparse.issparse(X):
             X = _narrow_indices(X)
         path = y_path
+        _check_arrays(y_path)
         y = as_array(np.load(y_path, allow_pickle=False), "y", 1)
         n = X.shape[0]
         _require(len(y) == n, f"y must have {n} labels as X has rows, got {len(y)}")
@@ -583,6 +614,42 @@ def _read_files(name, X_path, y_path):
             f"or replace them with: {_import_command(name)}"
         ) from error
     return RawData(X, y)
+
+
+def _check_arrays(path):
+    """Raise unless a cached file has the bytes that the headers of its arrays claim.
+
+    Room for an array is made before its bytes are read, so a header alone could take all memory.
+    """
+    with open(path, "rb") as file:
+        if path.suffix == ".npy":
+            _check_array(file, os.path.getsize(path))
+            return
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            # Deflate shrinks to no less than a thousandth; bytes that are counted twice, or other
+            # compressions, could claim any size.
+            _require(
+                sum(member.compress_size for member in members) <= os.path.getsize(path)
+                and all(member.compress_type in NUMPY_PACKS for member in members),
+                "it is packed in a way that numpy does not",
+            )
+            for member in members:
+                with archive.open(member) as part:
+                    _check_array(part, member.file_size)
+
+
+def _check_array(file, size):
+    version = np.lib.format.read_magic(file)
+    _require(version in HEADERS, f"it has an array of an unknown version {version}")
+    shape, _, dtype = HEADERS[version](file)
+    claimed = math.prod(shape) * dtype.itemsize
+    there = size - file.tell()
+    # A pickle has whatever size it has; it is refused later, without being looked at.
+    _require(
+        dtype.hasobject or claimed == there,
+        f"the header of an array claims {claimed} bytes, got {there}",
+    )
 
 
 def _narrow_indices(X):
@@ -668,6 +735,41 @@ class _FileError(ValueError):
     """An error whose message already names the file."""
 
 
+class _Unpacked(io.RawIOBase):
+    """What a compressed file unpacks to, as long as that is in proportion to what was read.
+
+    Parameters
+    ----------
+    stream : file object
+        The decompressor.
+    packed : file object
+        What it reads from; its position tells how much was read.
+    path : path-like
+    """
+
+    def __init__(self, stream, packed, path):
+        self.stream = stream
+        self.packed = packed
+        self.path = path
+        self.size = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        part = self.stream.read(len(buffer))
+        buffer[:len(part)] = part
+        self.size += len(part)
+        read = self.packed.tell()
+        if self.size > MAX_RATIO * read + RATIO_SLACK:
+            raise _FileError(
+                f"{self.path}: the file unpacks to too much: got {self.size} bytes from the first "
+                f"{read}, allowed are {MAX_RATIO} times as many and {RATIO_SLACK}, or max_bytes "
+                "if that is given."
+            )
+        return len(part)
+
+
 class _Lines:
     """The lines of a text, counted and limited, for scikit-learn's parser to iterate over."""
 
@@ -721,7 +823,10 @@ def _parse(path, max_bytes, progress):
             ((kind, opener) for magic, kind, opener in MAGIC if head.startswith(magic)),
             ("plain text", None),
         )
-        lines = _Lines(file if opener is None else opener(file), path, max_bytes)
+        text = file if opener is None else opener(file)
+        if opener is not None and max_bytes is None:
+            text = io.BufferedReader(_Unpacked(text, raw, path), 2**16)
+        lines = _Lines(text, path, MAX_TEXT_BYTES if max_bytes is None else max_bytes)
         try:
             X, y = load_svmlight_file(lines)
         except _FileError:
