@@ -18,6 +18,11 @@ def choose(value, allowed, name):
     raise ValueError(f"{name} must be one of {options}, got {value!r}{hint}")
 
 
+def is_auto(value):
+    """Whether a value is the word "auto"; an array is not, and has no single answer to ==."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_number(value, name, low=-math.inf, strict=False, high=math.inf):
     """A finite float from `low` to `high`; if strict, neither of the two."""
     above, below = (">", "<") if strict else (">=", "<=")
@@ -46,14 +51,16 @@ def check_int(value, name, low=1, high=None, reason=""):
     return int(value)
 
 
-def as_given(array, name):
-    """The array of what is given, whatever its type and shape."""
+def as_given(array, name, kind="real numbers"):
+    """The array of what is given, whatever its type and shape; `kind` says what it should hold."""
     try:
         return np.asarray(array)
-    except ValueError:
+    except ValueError as error:
+        reason = "with rows of different lengths"
+        if isinstance(error, UnicodeError):
+            reason = "that mixes bytes and strings"
         raise ValueError(
-            f"{name} must be an array of real numbers, got {type(array).__name__} with rows of "
-            "different lengths"
+            f"{name} must be an array of {kind}, got {type(array).__name__} {reason}"
         ) from None
 
 
@@ -79,6 +86,7 @@ def as_csr(matrix, name):
         raise ValueError(f"{name} must not be empty, got shape {matrix.shape}")
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a matrix of real numbers, got dtype {matrix.dtype}")
+    _check_indices(matrix, name)
     csr = scipy.sparse.csr_array(matrix).astype(np.float64, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()
@@ -87,6 +95,36 @@ def as_csr(matrix, name):
         int(np.searchsorted(csr.indptr, k[0], side="right")) - 1, int(csr.indices[k[0]])
     ))
     return csr
+
+
+def _check_indices(matrix, name):
+    """Raise unless all indices of a sparse matrix are inside of it.
+
+    scipy does not look, and compiled loops, its own too, would read and write elsewhere.
+    """
+    if matrix.format in ("csr", "csc", "bsr"):
+        starts, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+        blocks = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        sizes = [total // width for total, width in zip(matrix.shape, blocks, strict=True)]
+        major, minor = reversed(sizes) if matrix.format == "csc" else sizes
+        stored = min(len(indices), len(matrix.data))
+        good = (
+            len(starts) == major + 1 and starts[0] == 0 and starts[-1] <= stored
+            and bool(np.all(starts[1:] >= starts[:-1]))
+        )
+        inside = [(indices, minor)]
+    elif matrix.format == "coo":
+        good = all(len(indices) == len(matrix.data) for indices in matrix.coords)
+        inside = zip(matrix.coords, matrix.shape, strict=True)
+    else:
+        return
+    for indices, size in inside:
+        good = good and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < size))
+    if not good:
+        raise ValueError(
+            f"{name} must be a sparse matrix with indices inside of its shape, got other ones in "
+            f"{matrix.format} of shape {matrix.shape}"
+        )
 
 
 def as_matrix(matrix, name):

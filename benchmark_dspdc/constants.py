@@ -61,6 +61,14 @@ class Constant(NamedTuple):
         return self.kind not in (GIVEN, HEURISTIC, ESTIMATED)
 
 
+def check_kind(Lambda):
+    """Raise unless it is a word that `coupling_constant` knows, or a number."""
+    if isinstance(Lambda, Real) and not isinstance(Lambda, bool):
+        check_number(Lambda, "Lambda", 0.0)
+    else:
+        choose(Lambda, KINDS, "Lambda")
+
+
 @single_threaded
 def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
     """Lambda for DSPDC.
@@ -79,9 +87,9 @@ def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
     Constant
     """
     check_number(heuristic_scale, "heuristic_scale", 0.0, strict=True)
-    if isinstance(Lambda, Real) and not isinstance(Lambda, bool):
-        return Constant(check_number(Lambda, "Lambda", 0.0), GIVEN)
-    choose(Lambda, KINDS, "Lambda")
+    check_kind(Lambda)
+    if not isinstance(Lambda, str):
+        return Constant(float(Lambda), GIVEN)
     partitioned = isinstance(dual, Partition) and isinstance(primal, Partition)
     if Lambda == "auto":
         Lambda = "partition" if partitioned else "bound"

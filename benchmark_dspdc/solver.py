@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .algorithms import METHODS
-from .checks import check_int, check_number, choose
+from .checks import check_flag, check_int, check_number, choose
 from .problem import Problem
 from .psd import ProjectionError
 
@@ -155,6 +155,9 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     for value, name in ((max_seconds, "max_seconds"), (max_passes, "max_passes")):
         if value is not None:
             check_number(value, name, 0.0, strict=True)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable or None, got {callback!r}")
+    progress = check_flag(progress, "progress")
     check_options(cls, options)
 
     cls.validate(problem, **options)

@@ -394,7 +394,7 @@ def test_options_are_checked():
     problem = make_problem()
     for options in (
         dict(sampling="rows"), dict(batch=0), dict(batch="all"), dict(acceleration=-1.0),
-        dict(acceleration="none"), dict(inner="none"),
+        dict(acceleration=1e85), dict(acceleration="none"), dict(inner="none"),
     ):
         with pytest.raises(ValueError, match=next(iter(options))):
             solve(problem, "asvrg_sp", **options)

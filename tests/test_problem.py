@@ -117,6 +117,13 @@ def bad(A=None, b=None, **options):
     return lambda: erm(A, b, **options)
 
 
+def damaged(part, value, kind="csr"):
+    """A sparse matrix with an index that is none, which scipy does not notice."""
+    matrix = scipy.sparse.csr_matrix(np.ones((3, 2))).asformat(kind)
+    getattr(matrix, part)[1] = value
+    return matrix
+
+
 nan = np.array([[1.0, np.nan], [0.0, 1.0], [1.0, 1.0]])
 BAD = {
     "NaN in A": (bad(nan), "A must be finite.*nan at index"),
@@ -128,6 +135,12 @@ BAD = {
         bad(scipy.sparse.coo_array(([1e308] * 2, ([1, 1], [0, 0])), shape=(3, 2))),
         "A must be finite, got inf at index \\(1, 0\\)"
     ),
+    "sparse index too large": (bad(damaged("indices", 7)), "A must be a sparse.*inside.*csr"),
+    "sparse index negative": (bad(damaged("indices", -1)), "A must be a sparse.*inside"),
+    "sparse row ends before it begins": (bad(damaged("indptr", 5)), "A must be a sparse.*inside"),
+    "index of columns too large": (bad(damaged("indices", 7, "csc")), "sparse.*inside.*csc"),
+    "index of blocks too large": (bad(damaged("indices", 7, "bsr")), "sparse.*inside.*bsr"),
+    "index of entries too large": (bad(damaged("row", 7, "coo")), "sparse.*inside.*coo"),
     "lambda2 huge": (bad(lambda2=10 ** 400), "lambda2 must be a finite number"),
     "NaN in U": (bad((nan, np.eye(2))), "U must be finite"),
     "NaN in V": (bad((np.ones((3, 2)), np.full((2, 2), np.nan))), "V must be finite"),

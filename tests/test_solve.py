@@ -145,6 +145,14 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(operator, method):
     (dict(max_passes=-3), "max_passes must be"),
     (dict(seed=-1), "seed must be an integer >= 0, got -1"),
     (dict(seed=0.5), "seed must be"),
+    (dict(callback=3), "callback must be callable or None, got 3"),
+    (dict(progress=np.ones(2)), "progress must be true or false"),
+    (dict(m=np.ones(2)), "m must be an integer from 1"),
+    (dict(q=np.array(["auto", "auto"])), "q must be an integer from 1"),
+    (dict(Lambda=np.ones(2)), "Lambda must be one of"),
+    (dict(Lambda=float("nan")), "Lambda must be a finite number"),
+    (dict(Lambda=None, probabilities="importance"), "Lambda must be one of"),
+    (dict(method="spdc", Lambda=[1]), "Lambda must be one of"),
 ])
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):

@@ -184,6 +184,10 @@ def best_epochs(tau):
     return min(range(first, first + 30), key=lambda v: v / -math.log(proved_rate(tau, v)))
 
 
+#: Beyond it rates are 1 in double precision.
+LARGEST_TAU = 1e12
+
+
 class Plan(NamedTuple):
     """Outer steps: tau, the step, the length and number of the epochs of each, and its rate."""
 
@@ -226,7 +230,7 @@ class ASVRGSP(Algorithm):
         (cost of the proximal steps + of the entries)(L^2 + 3 Lbar^2) least, up to
         n + p or what costs as much as a full product, whichever is more; never
         more than there are.
-    acceleration : "auto" or float, >= 0
+    acceleration : "auto" or float, from 0 to 1e12
         tau of the proximal-point steps; 0 is plain SVRG. "auto" is the one that
         takes the least work by the rates below.
     inner : {"single", "theorem"}
@@ -310,7 +314,8 @@ class ASVRGSP(Algorithm):
             choose(acceleration, ("auto",), "acceleration")
             chosen = best_plan(L2, Lbar2, proved, iteration_cost, pass_cost)
         else:
-            chosen = plan(L2, Lbar2, check_number(acceleration, "acceleration", 0.0), proved)
+            given = check_number(acceleration, "acceleration", 0.0, high=LARGEST_TAU)
+            chosen = plan(L2, Lbar2, given, proved)
         tau, sigma, self._length, self._epochs, rate = chosen
         self._cost = self._batch * found.cost
         self.info.update(

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..checks import choose
+from ..checks import choose, is_auto
 from ..sampling import block_size
 from ..threads import single_threaded
 
@@ -60,7 +60,7 @@ class Algorithm(ABC):
         n, p = problem.shape
         choose(options.get("moduli", "each"), ("each", "least"), "moduli")
         for name, total in (("m", n), ("q", p)):
-            if name in options and not (options[name] == "auto" and name in cls.chooses):
+            if name in options and not (name in cls.chooses and is_auto(options[name])):
                 block_size(options[name], total, name)
 
     @abstractmethod

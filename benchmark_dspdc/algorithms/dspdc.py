@@ -20,7 +20,7 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import check_flag, choose
 from ..choice import choose_blocks, estimated_root, iteration_seconds
-from ..constants import ESTIMATED, Constant, coupling_constant, exact_constant
+from ..constants import ESTIMATED, Constant, check_kind, coupling_constant, exact_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
@@ -331,6 +331,7 @@ class DSPDC(Algorithm):
     @classmethod
     def validate(cls, problem, **options):
         super().validate(problem, **options)
+        check_kind(options.get("Lambda", "auto"))
         check_sampling(
             options.get("probabilities", "uniform"), options.get("sampling"),
             options.get("Lambda", "auto"), options.get("adaptive", False),

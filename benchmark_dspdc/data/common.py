@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from ..checks import check_int
+from ..checks import as_given, check_int
 
 
 def random_stream(seed, purpose):
@@ -52,7 +52,7 @@ def as_ids(values, name, length):
     ValueError
         If the shape, the type or the length is another, or one is NaN.
     """
-    ids = np.asarray(values)
+    ids = as_given(values, name, "numbers or strings")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids.flat):
         ids = ids.astype(str)
     if ids.dtype.kind not in "biufUS":
