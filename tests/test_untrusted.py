@@ -1,0 +1,361 @@
+"""Files from elsewhere: not run, not larger than they may be, written nowhere else.
+
+Each test builds the malicious file itself.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from benchopt.results.parquet import PICKLE_PREFIX, to_parquet
+from conftest import REPO
+from scipy import sparse
+from test_report import ELASTIC, STATED, curve, factorized, runs
+
+from benchmark_dspdc.cli import main
+from benchmark_dspdc.data import libsvm
+from benchmark_dspdc.report import figures, files, verdicts
+from benchmark_dspdc.report.results import read_results
+
+SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
+
+
+class Exploit:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, marker):
+        self.marker = str(marker)
+
+    def __reduce__(self):
+        return open, (self.marker, "w")
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def commands(file, out):
+    """Every command that reads a result file."""
+    return (
+        ["summary", str(file)], ["figure", str(file), "-o", str(out / "gaps.png")],
+        ["report", str(file), "-o", str(out)],
+        ["complexity", SMALL, "-o", ELASTIC, "--results", str(file)],
+    )
+
+
+# Files are not code -------------------------------------------------------------------
+
+def test_pickled_cells_of_a_result_file_are_never_unpickled(tmp_path, capsys):
+    marker, out = tmp_path / "marker", tmp_path / "out"
+    out.mkdir()
+    file = tmp_path / "run.parquet"
+    frame = runs(curve(STATED, 0.1, SMALL), curve("SPDC[m=1]", 0.2, SMALL))
+    columns = ("final_results", "p_solver_extra", "platform", "objective_x")
+    for column in columns:
+        frame[column] = [PICKLE_PREFIX + pickle.dumps(Exploit(marker))] * len(frame)
+    to_parquet(frame, file)
+    # It is what it is taken for: benchopt's own reader looks into it, and a careless one runs it.
+    cell = pq.read_table(file)[columns[0]][0].as_py()
+    assert cell.startswith(PICKLE_PREFIX)
+    pickle.loads(cell.removeprefix(PICKLE_PREFIX)).close()
+    assert marker.exists()
+    marker.unlink()
+    for command in commands(file, out):
+        assert main(command) == 0, capsys.readouterr().err
+        assert not marker.exists()
+    assert not set(columns) & set(read_results([file]))
+
+
+def test_a_required_column_of_pickles_is_refused(tmp_path, capsys):
+    marker, file = tmp_path / "marker", tmp_path / "run.parquet"
+    frame = runs(curve("SPDC[m=1]", 0.2, SMALL))
+    frame["objective_relative_gap"] = [PICKLE_PREFIX + pickle.dumps(Exploit(marker))] * len(frame)
+    to_parquet(frame, file)
+    for command in commands(file, tmp_path):
+        assert main(command) == 2
+        assert "no column objective_relative_gap of numbers" in capsys.readouterr().err
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("dataset, objective", [
+    ("Factorized[n=20,p=5,d=2].py", ELASTIC), ("Factorized[n=20,p=5,d=2]x.yml", ELASTIC),
+    (SMALL, "evil.py"), (SMALL, "evil.py[lambda1=1]"),
+])
+def test_names_in_a_result_file_name_no_files_to_load(tmp_path, monkeypatch, dataset, objective):
+    # benchopt takes a name that ends in .py for a file, which it imports.
+    monkeypatch.chdir(tmp_path)
+    code = f"open({str(tmp_path / 'marker')!r}, 'w')\n"
+    for name in ("Factorized.py", "evil.py"):
+        (tmp_path / name).write_text(code)
+    (tmp_path / "Factorized[n=20,p=5,d=2]x.yml").write_text("dataset: evil.py\n")
+    file = tmp_path / "run.parquet"
+    runs(*(
+        curve(solver, 0.1, dataset, objective) for solver in ("DSPDC[m=1,q=1]", "SPDC[m=1]")
+    )).to_parquet(file)
+    assert main(["report", str(file), "-o", "out"]) == 0
+    assert not (tmp_path / "marker").exists()
+    tables = verdicts.judge(read_results([file]))[-1]
+    assert "is not a name of this benchmark" in tables.findings[0].reason
+
+
+def test_a_cached_data_set_with_pickles_is_refused_and_not_unpickled(tmp_path, home):
+    home.mkdir(parents=True)
+    marker = tmp_path / "marker"
+    cell = np.array([Exploit(marker)], dtype=object)
+    X = sparse.csc_matrix(np.eye(2))
+    parts = dict(format=np.array("csc"), shape=X.shape, data=X.data, indices=X.indices,
+                 indptr=X.indptr)
+    np.save(home / "set_y.npy", np.ones(2))
+    for name in parts:
+        np.savez(home / "set_X.npz", **parts | {name: cell})
+        with pytest.raises(ValueError, match="set_X.npz cannot be used"):
+            libsvm.raw("set")
+    np.savez(home / "set_X.npz", **parts)
+    libsvm.raw("set")
+    np.save(home / "set_y.npy", cell, allow_pickle=True)
+    with pytest.raises(ValueError, match="set_y.npy cannot be used: Object arrays"):
+        libsvm.raw("set")
+    assert not marker.exists()
+
+
+# Sizes are checked before memory is taken ---------------------------------------------------
+
+#: Imports a file in a process of its own; prints what came of it, and by how much it grew.
+IMPORT = """
+import json, resource, sys, time
+from benchmark_dspdc.data import import_file
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before, begun = peak(), time.perf_counter()
+for file in sys.argv[1:]:
+    try:
+        import_file("set", file)
+        raise SystemExit("was imported")
+    except ValueError as error:
+        text = str(error)
+    print(json.dumps([text, peak() - before, time.perf_counter() - begun]))
+"""
+
+def test_decompression_bombs_are_refused_in_bounded_memory_and_time(tmp_path, home):
+    bombs = []
+    line = b"1 " + b" ".join(b"%d:1" % k for k in range(1, 60)) + b"\n"
+    for text in (line, b" "):
+        piece = text * (2**20 // len(text))
+        for name, compress in (("bz2", bz2.compress), ("gz", gzip.compress),
+                               ("xz", lzma.compress)):
+            # Eight gigabytes, as one stream after the other.
+            bombs.append(tmp_path / f"{len(bombs)}.{name}")
+            bombs[-1].write_bytes(compress(piece) * 8000)
+    assert sum(bomb.stat().st_size for bomb in bombs) < 2**26
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT, *map(str, bombs)], cwd=REPO, capture_output=True, text=True,
+        timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(shown) == len(bombs)
+    for message, grown, seconds in shown:
+        assert "unpacks to too much" in message and "max_bytes" in message
+        assert grown < 2**28
+        assert seconds < 60
+    assert not home.exists()
+
+
+def test_a_user_who_knows_the_file_can_raise_the_limit(tmp_path, monkeypatch, home, capsys):
+    file = tmp_path / "same.bz2"
+    file.write_bytes(bz2.compress(b"1 1:1\n2 1:1\n" * 10**5))
+    monkeypatch.setattr(libsvm, "RATIO_SLACK", 2**16)
+    assert main(["import-libsvm", "same", str(file)]) == 2
+    assert "unpacks to too much" in capsys.readouterr().err
+    assert main(["import-libsvm", "same", str(file), "--max-bytes", "1000000"]) == 2
+    assert "allowed by max_bytes are 1000000" in capsys.readouterr().err
+    assert main(["import-libsvm", "same", str(file), "--max-bytes", "2000000"]) == 0
+    assert libsvm.raw("same").X.shape == (2 * 10**5, 1)
+
+
+@pytest.mark.parametrize("index, message", [
+    (10**12, "line 1 is not in LIBSVM format.*an index that is too large"),
+    (2**31 - 2, "suspiciously large"), (2**28, "suspiciously large for 1 stored entries"),
+    (2**20 + 1, "suspiciously large for 1 stored entries: .* indices up to 1048576"),
+])
+def test_an_index_alone_claims_no_memory(tmp_path, home, index, message):
+    file = tmp_path / "file"
+    file.write_text(f"1 {index}:1\n")
+    with pytest.raises(ValueError, match=message):
+        libsvm.import_file("set", file)
+    assert not home.exists()
+    if index < 10**9:
+        file.write_text(f"1 {index // 2**8}:1\n")
+        libsvm.import_file("set", file, n_features=index // 2**8)
+
+
+def header(shape, dtype="<f8"):
+    """The beginning of an .npy file that claims such an array, and little else."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, dict(descr=dtype, fortran_order=False, shape=shape)
+    )
+    return file.getvalue() + bytes(64)
+
+
+def test_headers_of_cached_arrays_that_claim_more_than_there_is_are_refused(home):
+    home.mkdir(parents=True)
+    np.save(home / "set_y.npy", np.ones(2))
+    claim = "cannot be used: the header of an array claims 8000000000000000 bytes, got 64"
+    (home / "set_X.npy").write_bytes(header((10**13, 100)))
+    with pytest.raises(ValueError, match=f"set_X.npy {claim}"):
+        libsvm.raw("set")
+    np.save(home / "set_X.npy", np.eye(2))
+    (home / "set_y.npy").write_bytes(header((10**15,)))
+    with pytest.raises(ValueError, match=f"set_y.npy {claim}"):
+        libsvm.raw("set")
+    np.save(home / "set_y.npy", np.ones(2))
+    (home / "set_X.npy").unlink()
+    sparse.save_npz(home / "set_X.npz", sparse.csc_matrix(np.eye(2)))
+    libsvm.raw("set")
+    with zipfile.ZipFile(home / "set_X.npz") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["data.npy"] = header((10**15,))
+    with zipfile.ZipFile(home / "set_X.npz", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match=f"set_X.npz {claim}"):
+        libsvm.raw("set")
+    # A compression that knows no limit is not numpy's.
+    with zipfile.ZipFile(home / "set_X.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("data.npy", header((8,)))
+    with pytest.raises(ValueError, match="set_X.npz cannot be used: it is packed in a way"):
+        libsvm.raw("set")
+
+
+def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, capsys):
+    wide = tmp_path / "wide.parquet"
+    zeros = pa.array(np.zeros(files.MAX_CELLS // 10 + 1, dtype=np.int8))
+    pq.write_table(pa.table({f"objective_{k}": zeros for k in range(10)}), wide)
+    assert wide.stat().st_size < 10**6
+    long = tmp_path / "long.parquet"
+    zeros = pa.array(np.zeros(10**6))
+    pq.write_table(pa.table({"time": zeros}), long, use_dictionary=False, compression="zstd")
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    monkeypatch.setattr(files, "MAX_BYTES", 10**6)
+    for file, message in (
+        (wide, "it says that it has 100000010 cells, allowed are 100000000"),
+        (long, "bytes, allowed are 1000000"),
+    ):
+        for command in commands(file, tmp_path):
+            assert main(command) == 2
+            assert message in capsys.readouterr().err
+
+
+def test_words_that_a_file_repeats_are_counted_before_they_are_written_out(tmp_path):
+    file = tmp_path / "run.parquet"
+    frame = runs(curve("SPDC[m=1]", 0.1, points=2000))
+    table = pa.Table.from_pandas(frame)
+    word = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2000, np.int32)), ["x" * 10**6])
+    table = table.append_column("platform", word)
+    pq.write_table(table, file, compression="zstd", dictionary_pagesize_limit=2**30)
+    assert file.stat().st_size < 10**6
+    with pytest.raises(ValueError, match="is too large: its words have 20.* bytes, allowed are"):
+        read_results([file])
+
+
+def test_data_that_a_file_only_names_are_not_generated_at_any_size(tmp_path):
+    huge = factorized(10**6, 10**6, 10**5)
+    frame = runs(curve("DSPDC[m=1,q=1]", 0.1, huge), curve("SPDC[m=1]", 0.1, huge))
+    tables = verdicts.judge(frame)[-1]
+    assert "the data are not generated anew: their size is" in tables.findings[0].reason
+
+
+def test_pictures_have_a_largest_size(tmp_path):
+    frame = runs(*(
+        curve("SPDC[m=1]", 0.1, f"D{k}", points=2) for k in range(figures.MOST_PANELS + 1)
+    ))
+    with pytest.raises(ValueError, match="too large: the result files have 61 problems, allowed"):
+        figures.gap_curves(frame, tmp_path / "gaps.png")
+
+
+# Nothing is written elsewhere --------------------------------------------------------------
+
+OUTSIDE = ("../../x", "/etc/x", "..", "a/b", "a\\b", "a\0b", "~/x", "C:x", ".x")
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_imports_write_into_the_cache_alone(tmp_path, home, capsys, name):
+    file = tmp_path / "file"
+    file.write_text("1 1:1\n2 1:2\n")
+    assert main(["import-libsvm", name, str(file)]) == 2
+    assert "dataset name is not valid" in capsys.readouterr().err
+    assert tree(tmp_path) == {"file"}
+
+
+def test_reports_write_into_their_folder_alone(tmp_path, capsys):
+    sources = [f"MTLMNN[source={name}]" for name in ("../../x", "/etc/x", "x" * 900)]
+    frame = runs(*(
+        curve(solver, 0.1, source, points=3)
+        for source in sources for solver in ("DSPDC[m=2000,q=0.2]", "../../SPDC[m=/etc/x]")
+    ))
+    place = tmp_path / "one" / "two"
+    place.mkdir(parents=True)
+    file = place / "run.parquet"
+    frame.to_parquet(file)
+    assert main(["report", str(file), "-o", str(place / "out")]) == 0
+    assert main(["figure", str(file), "-o", str(place / "gaps.png")]) == 0
+    written = tree(tmp_path) - {"one/two/run.parquet", "one/two/gaps.png"}
+    assert all(name.startswith("one/two/out/") and name.count("/") == 3 for name in written)
+    # The page, and a PNG and an SVG of each, none in the place of another.
+    assert len(written) == 1 + 2 * len(sources)
+
+
+def test_no_figure_takes_the_place_of_another():
+    here = [
+        (("MTLMNN", dict(source=name)), {}, None) for name in ("a_b_1", "a/b", "a b", "a\\b", "é")
+    ]
+    names = [name for name, _, _ in figures._grids_4(here)]
+    assert names == [
+        "figure4_a_b_1", "figure4_a_b", "figure4_a_b_2", "figure4_a_b_3", "figure4__"
+    ]
+
+
+@pytest.mark.parametrize("column", ["dataset_name", "objective_name", "solver_name"])
+@pytest.mark.parametrize("name, message", [
+    ("a\0b", r"the character '\\x00'"), ("\x1b]0;x\x07", r"the character '\\x1b'"),
+    ("a\nb", r"the character '\\n'"), ("\u202egnp.exe", r"the character '\\u202e'"),
+    ("x" * 1001, "a name of 1001 characters, allowed are 1000"), (None, "a row without a name"),
+])
+def test_names_that_a_terminal_would_obey_are_refused(tmp_path, column, name, message):
+    file = tmp_path / "run.parquet"
+    runs(curve("SPDC[m=1]", 0.1)).assign(**{column: name}).astype({column: "str"}).to_parquet(file)
+    with pytest.raises(ValueError, match=f"column {column} has .*{message}|no column {column}"):
+        read_results([file])
+
+
+def test_a_file_name_is_no_pattern(tmp_path, capsys):
+    file = tmp_path / "[**].parquet"
+    runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)
+    (tmp_path / "benchmark_[**].html").write_text("")
+    assert main(["summary", str(file)]) == 0
+    assert "page:" in capsys.readouterr().out
+
+
+def test_notes_of_a_file_on_how_to_read_it_are_not_followed(tmp_path):
+    file = tmp_path / "run.parquet"
+    frame = runs(curve("SPDC[m=1]", 0.1))
+    table = pa.Table.from_pandas(frame)
+    notes = json.loads(table.schema.metadata[b"pandas"])
+    notes["index_columns"] = ["time"]
+    for column in notes["columns"]:
+        column["numpy_type"], column["pandas_type"] = "datetime64[ns]", "datetime"
+    pq.write_table(table.replace_schema_metadata({"pandas": json.dumps(notes)}), file)
+    pd.testing.assert_series_equal(read_results([file])["time"], frame["time"])
