@@ -1,8 +1,9 @@
 # make run    first comparison, from a fresh clone to a table and a page
 # make figures [BUDGET=2h] [DOWNLOAD=1]   the paper's figures and verdicts, as one page
-# make test   linting, unit tests, benchopt's own checks, work against the baseline
+# make test   linting, unit tests, benchopt's own checks
 # make regress            every method's work and time against the baseline
 # make regress UPDATE=1   a new baseline, of five runs
+# make fuzz [CASES=20000] [SEED=0]   input made up at random, on five surfaces
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,11 +11,13 @@ CONFIG ?= configs/quick.yml
 BUDGET ?= 20m
 GUARDED := configs/regression.yml configs/regression_matrices.yml
 BASELINE := baselines/regression.json
+CASES ?= 20000
+SEED ?= 0
 
 # benchopt starts pytest by its name, which must be this environment's.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: run figures test regress lint venv speed nightly clean
+.PHONY: run figures test regress lint venv speed fuzz nightly clean
 
 run: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc run --config $(CONFIG)
@@ -36,6 +39,10 @@ lint: $(VENV)/.ready-test
 # Every test with fresh random examples, and those too long for every commit.
 nightly: $(VENV)/.ready-test
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2
+	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
+
+fuzz: $(VENV)/.ready-test
+	$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed

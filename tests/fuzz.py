@@ -1,0 +1,776 @@
+"""Input made up at random for whatever takes input: each case ends in a result or in the
+documented error, a ValueError of this package that says what is wrong.
+
+``python tests/fuzz.py --cases 20000`` tries so many distinct cases on each surface and prints
+what came of them, and the branches that they reached. tests/test_fuzz.py has a short version.
+"""
+
+import argparse
+import bz2
+import contextlib
+import datetime
+import gzip
+import hashlib
+import json
+import lzma
+import math
+import os
+import pickle
+import re
+import sys
+import tempfile
+import time
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import hypothesis
+import libsvmdata
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse
+from conftest import make_problem
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+
+import benchmark_dspdc
+from benchmark_dspdc import erm, mt_lmnn, solve, targets
+from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.data import import_file, load_libsvm, raw_libsvm
+from benchmark_dspdc.report import complexity, figures, page, report, results, summary, verdicts
+from benchmark_dspdc.solver import option_names
+
+PACKAGE = Path(benchmark_dspdc.__file__).parent
+
+
+class Surface(NamedTuple):
+    """Something that takes input.
+
+    Attributes
+    ----------
+    cases : strategy
+        Of what can be pickled.
+    run : callable
+        Of a case and an empty folder; asserts what a result must have.
+    documented : str
+        A pattern that the errors' messages have.
+    modules : tuple of str
+        What is measured for coverage, under the package; loops that numba compiles are left out.
+    """
+
+    cases: object
+    run: object
+    documented: str
+    modules: tuple
+
+
+def outcome(surface, case, folder):
+    """"result" or "error"; anything else that a case ends in is raised."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            surface.run(case, folder)
+        except ValueError as error:
+            own = type(error) is ValueError or type(error).__module__.startswith("benchmark_dspdc")
+            if not own or not re.search(surface.documented, str(error), re.DOTALL):
+                raise AssertionError(f"not a documented error: {error!r}") from error
+            return "error"
+    return "result"
+
+
+# Odd values ---------------------------------------------------------------------------
+
+EDGES = (
+    0.0, -0.0, 1.0, 0.5, -1.0, 5e-324, 1e-310, 1e-300, 1e-160, 1e160, 1e300, 1.7e308, math.inf,
+    -math.inf, math.nan,
+)
+numbers = st.one_of(st.sampled_from(EDGES), st.floats(-3, 3), st.integers(-2, 12), st.floats())
+odd = st.one_of(
+    st.none(), st.booleans(), numbers, st.integers(), st.text(max_size=4), st.binary(max_size=4),
+    st.sampled_from((
+        "", "auto", "nan", "1", "0.5", b"auto", (), [], [1], {}, {"m": 1}, 1j, 10**400, -10**400,
+        2**63, 2**31, Decimal("0.1"), Fraction(1, 3), np.float32(0.5), np.float16(0.1), np.int8(1),
+        np.uint64(2**63), np.bool_(True), np.str_("auto"), np.array(1), np.array([1.0, 2.0]),
+        np.array("auto"), np.array(["auto", "auto"]), np.array(None), np.longdouble("1e400"),
+        np.datetime64("2020-01-01"), datetime.timedelta(1), range(3), float, slice(1), "\0",
+        np.ma.masked, pd.NA, pd.NaT, np.array([]),
+    )),
+)
+
+
+def often(strategy, other=odd, times=3):
+    """Mostly of one, now and then of another."""
+    # In the middle, as hypothesis prefers the ends.
+    return st.integers(-times, times).flatmap(lambda k: other if k in (1, 2) else strategy)
+
+
+def rarely(draw, times):
+    """True once in so many draws."""
+    return draw(st.integers(0, 2 * times)) in (times, times + 1)
+
+
+@st.composite
+def arrays(draw, shape, plain=False):
+    """An array of a shape: mostly finite, sometimes of odd numbers or types."""
+    count = math.prod(shape)
+    entries = st.floats(-3, 3) if plain or draw(st.booleans()) else numbers
+    values = draw(st.lists(entries, min_size=count, max_size=count))
+    values = np.array(values, dtype=float).reshape(shape)
+    kind = draw(st.sampled_from(["same"] * 12 + [
+        "f4", "f2", "i8", "u1", "?", "c16", "U", "S", "O", "M8[s]", "g", "list", "fortran",
+        "strided", "big", "masked", "frame", "matrix", "read-only", "void",
+    ]))
+    if kind in ("same", "list"):
+        return values.tolist() if kind == "list" else values
+    if kind == "fortran":
+        return np.asfortranarray(values)
+    if kind == "strided":
+        return np.repeat(values, 2, axis=-1)[..., ::2] if values.ndim else values
+    if kind == "big":
+        return values.astype(">f8")
+    if kind == "masked":
+        return np.ma.masked_less(values, 0)
+    if kind == "frame":
+        return pd.DataFrame(values) if values.ndim == 2 else pd.Series(values.ravel())
+    if kind == "read-only":
+        values.flags.writeable = False
+        return values
+    if kind == "void":
+        return np.zeros(shape, dtype=[("a", float), ("b", int)])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "matrix":
+            return np.asmatrix(values) if values.ndim == 2 else values
+        return values.astype(kind)
+
+
+shapes = st.one_of(
+    st.tuples(st.integers(1, 5), st.integers(1, 4)), st.tuples(st.integers(0, 3)),
+    st.tuples(*3 * [st.integers(0, 2)]), st.just(()), st.tuples(*2 * [st.integers(0, 2)]),
+)
+
+
+# LIBSVM files -------------------------------------------------------------------------
+
+words = st.one_of(
+    numbers.map(repr), st.integers(-1, 30).map(str), st.text(max_size=5),
+    st.sampled_from((
+        "1e999", "-1e-999", "nan", "inf", "Infinity", "0x10", "1_0", "+1", "1e", "1d3", ".", "-",
+        "1,2", "", "1e12", "1000000000000", "4294967297", "2147483647", "268435456", "1048577",
+        "99999999999999999999", "qid", "\u0663", "1:2", ":", "#", "1.5.2", "1" * 400, "1e-400",
+    )),
+)
+
+
+@st.composite
+def lines(draw, tame):
+    def usually(usual, times):
+        return draw(usual if tame else often(usual, words, times))
+
+    label = usually(st.sampled_from(("1", "-1", "2", "0.5")), 12)
+    start = draw(st.sampled_from((1, 1, 1, 0, 2)))
+    gaps = draw(st.lists(st.integers(1, 3), max_size=4))
+    indices = [str(start + k) for k in np.cumsum([0, *gaps])[:-1]] if gaps else []
+    entries = [
+        f"{usually(st.just(i), 25)}:{usually(st.sampled_from(('1', '-2e-3', '7.5')), 12)}"
+        for i in indices
+    ]
+    more = draw(st.sampled_from(
+        [""] * 12 + ["# note", " ", "\t", *(() if tame else ("qid:3", "\v", "\x1c", "\0", "1"))]
+    ))
+    ending = draw(st.sampled_from(["\n"] * 12 + ["\r\n"] * 3 + ["\r", "", "\n\n", "\r\r\n"]))
+    gap = draw(st.sampled_from([" "] * 9 + ["  ", "\t", *(() if tame else ("",))]))
+    return gap.join([label, *entries, more]).rstrip(" ") + ending
+
+
+@st.composite
+def libsvm_cases(draw):
+    made = draw(st.lists(lines(draw(st.booleans())), max_size=5))
+    text = "".join(made).encode("utf-8", "surrogatepass")
+    if rarely(draw, 30):
+        text = draw(st.binary(max_size=60))
+    if rarely(draw, 60):
+        text *= draw(st.sampled_from((10, 3000)))
+    pack = draw(st.sampled_from([None] * 6 + ["bz2", "gz", "xz"]))
+    if pack:
+        text = {"bz2": bz2, "gz": gzip, "xz": lzma}[pack].compress(text)
+    changes = st.tuples(st.integers(0, 10**4), st.integers(0, 255))
+    text = bytearray(text)
+    for where, byte in draw(often(st.just(()), st.lists(changes, max_size=3), 6)):
+        if text:
+            text[where % len(text)] = byte
+    if rarely(draw, 12):
+        text = text[:draw(st.integers(0, 60))]
+    name = draw(often(st.just("set"), st.one_of(odd, st.sampled_from((
+        "a9a", "../x", "/etc/x", "..", "a\0b", "a/b", ".x", "x" * 200, "set_test", "duke "
+        "breast-cancer", "C:\\x", "a\nb",
+    ))), 12))
+    return dict(
+        text=bytes(text), name=name, n_features=draw(often(st.none(), odd, 10)),
+        max_bytes=draw(often(st.none(), odd, 10)),
+    )
+
+
+def run_libsvm(case, folder):
+    file = folder / "file"
+    file.write_bytes(case["text"])
+    before = set(folder.iterdir())
+    with mock.patch.dict(os.environ, LIBSVMDATA_HOME=str(folder / "home")):
+        found = import_file(case["name"], file, case["n_features"], case["max_bytes"])
+        # What was imported is read back, and only the cache was written to.
+        again = raw_libsvm(found.name)
+        assert again.X.shape == found.shape and len(again.y) == found.shape[0] > 0
+        assert str(found)
+        assert set(folder.iterdir()) - before <= {folder / "home"}
+        assert {path.parent for path in found.files} == {folder / "home" / "libsvm"}
+        load_libsvm(found.name, test=False)
+
+
+LIBSVM = Surface(
+    libsvm_cases(), run_libsvm,
+    r"dataset name is not valid: got|: .*; allowed|: .* allowed (are|is|by|without)|must be .* got"
+    r"|is not supported|multilabel|one class only",
+    ("data/libsvm.py",),
+)
+
+
+# Problems ------------------------------------------------------------------------------
+
+@st.composite
+def sparse_matrices(draw, shape):
+    n, p = shape
+    values = draw(arrays(shape))
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fbiuc":
+        values = np.ones(shape)
+    if values.dtype in (np.float16, ">f8", np.longdouble):
+        values = values.astype(float)
+    keep = draw(st.lists(st.booleans(), min_size=n * p, max_size=n * p))
+    values = np.where(np.reshape(keep, shape), values, 0)
+    kind = draw(st.sampled_from(("csr", "csc", "coo", "lil", "dok", "dia", "bsr")))
+    cls = getattr(scipy.sparse, f"{kind}_{draw(st.sampled_from(('array', 'matrix')))}")
+    matrix = cls(values)
+    if kind in ("csr", "csc", "bsr") and draw(st.booleans()):
+        # Damaged, as a file from elsewhere can be: scipy looks at the ends only.
+        part = draw(st.sampled_from(("indices", "indptr", "data")))
+        array = getattr(matrix, part).copy()
+        if len(array):
+            where = draw(st.integers(0, len(array) - 1))
+            array[where] = draw(st.sampled_from((0, 1, -1, 2, 7, 10**6)))
+            setattr(matrix, part, array)
+        if draw(st.booleans()):
+            matrix.indices = matrix.indices.astype(np.int64)
+            matrix.indptr = matrix.indptr.astype(np.int64)
+    elif kind == "coo" and n * p:
+        data = draw(st.lists(numbers, max_size=6))
+        at = [[draw(st.integers(0, k - 1)) for _ in data] for k in shape]
+        matrix = cls((np.array(data, dtype=float), at), shape=shape)
+    return matrix
+
+
+@st.composite
+def erm_cases(draw):
+    n, p = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    shape = (n, p)
+    kind = draw(st.sampled_from(("dense", "dense", "sparse", "sparse", "factors", "odd")))
+    if rarely(draw, 10):
+        shape = draw(shapes)
+        n = shape[0] if shape else 1
+    if kind == "sparse" and len(shape) == 2:
+        A = draw(sparse_matrices(shape))
+    elif kind == "factors":
+        d = draw(st.integers(1, 3))
+        A = draw(arrays((n, d))), draw(arrays((draw(often(st.just(d), st.integers(0, 3), 9)), p)))
+        if rarely(draw, 10):
+            A = list(A) + draw(st.lists(odd, max_size=1))
+    elif kind == "odd":
+        A = draw(st.one_of(odd, st.lists(st.lists(odd, max_size=2), max_size=3)))
+    else:
+        A = draw(arrays(shape))
+    signs = st.lists(st.sampled_from((-1.0, 1.0)), min_size=n, max_size=n).map(np.array)
+    b = draw(often(signs, st.one_of(odd, arrays((n,)), shapes.flatmap(arrays)), 5))
+    options = {}
+    losses = st.sampled_from(("square", "logistic", "smoothed_hinge"))
+    for name, usual in (("loss", losses), ("lambda1", st.floats(0, 2)),
+                        ("lambda2", st.floats(1e-3, 2)), ("materialize", st.booleans())):
+        if draw(st.booleans()):
+            options[name] = draw(often(usual, odd, 8))
+    return dict(A=A, b=b, **options)
+
+
+def is_finite(certificate):
+    """P and its distance to D are numbers, and D is a lower bound."""
+    assert math.isfinite(certificate.primal) and not math.isnan(certificate.dual)
+    size = 1.0 + abs(certificate.primal)
+    assert certificate.gap >= -1e-6 * size, certificate
+
+
+def run_erm(case, folder):
+    problem = erm(**case)
+    assert repr(problem)
+    is_finite(problem.certify(np.zeros(problem.x_shape)))
+
+
+SCALE = "too badly scaled|too large"
+ERM = Surface(
+    erm_cases(), run_erm,
+    rf"must (be|have|not)( .*got|.* empty)|labels must be|{SCALE}|would take .* allowed",
+    ("problem.py", "checks.py", "operators/__init__.py", "operators/dense.py"),
+)
+
+
+@st.composite
+def metric_cases(draw):
+    n_tasks, n_classes = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    each, d = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    n = n_tasks * n_classes * each
+    classes = draw(st.sampled_from((
+        np.arange(3), np.array(["a", "b", "c"]), np.array([0.5, 1.5, math.inf]),
+        np.array([b"x", b"y", b"z"]), np.array([True, False, True]),
+        np.array(["a", 1, None], dtype=object), np.array(["", "\0", "\ud800"], dtype=object),
+        np.array([2**63, 1, 2], dtype=np.uint64),
+    )))
+    points = draw(often(arrays((n, d)), st.one_of(odd, shapes.flatmap(arrays)), 12))
+    given_ids = st.one_of(
+        odd, st.lists(odd, min_size=n, max_size=n), arrays((n,)), shapes.flatmap(arrays),
+    )
+    labels = draw(often(
+        st.just(np.tile(np.repeat(classes[:n_classes], each), n_tasks)), given_ids, 12
+    ))
+    tasks = draw(often(
+        st.just(np.repeat(classes[:n_tasks], n_classes * each)), given_ids, 12
+    ))
+    case = dict(points=points, labels=labels, tasks=tasks)
+    for name, usual in (
+        ("n_neighbors", st.integers(1, 2)), ("n_impostors", st.integers(1, 2)),
+        ("lambda0", st.floats(1e-3, 2)), ("lam", st.floats(1e-3, 2)),
+        ("loss", st.sampled_from(("smoothed_hinge", "logistic"))),
+        ("metrics", st.sampled_from(("multi-task", "shared"))),
+    ):
+        if draw(st.booleans()) or name == "n_neighbors":
+            case[name] = draw(often(usual, odd, 9))
+    return case
+
+
+def run_metric(case, folder):
+    problem = mt_lmnn(**case)
+    zeros = np.zeros(problem.x_shape)
+    assert repr(problem)
+    is_finite(problem.certify(zeros))
+    for task in problem.task_names:
+        assert problem.metric(zeros, task).shape == problem.x_shape[1:]
+
+
+METRIC = Surface(
+    metric_cases(), run_metric,
+    rf"must (be|have|not)( .*got|.* empty)|{SCALE}|one class only|too few points"
+    r"|too many triplets",
+    ("matrix_problems.py", "data/triplets.py", "data/common.py", "checks.py"),
+)
+
+
+# Options of methods --------------------------------------------------------------------
+
+#: What options may be, so that the other ones of a case get their turn.
+USUAL = dict(
+    m=(1, 2, 5, 0.3, 1.0, "auto"), q=(1, 2, 0.5, 1.0, "auto"), sampling=(
+        "partition", "subset", "authors", "uniform", "nonuniform"), theorem=(1, 2),
+    Lambda=("auto", "partition", "bound", "heuristic", 3.0), heuristic_scale=(1.0, 2), adaptive=(
+        True, False, "true"), probabilities=("uniform", "importance"), calibrate=(False, "False"),
+    threads=(1, 1.0), moduli=("each", "least"), steps=("authors", "dspdc"), scaling=(
+        "tight", "safe", "sampled"), order=("random", "permuted"), step=("third", "strong", 0.1),
+    epoch=(2.0, 1, 0.1), snapshot=("average", "last"), batch=("auto", 1, 3),
+    acceleration=("auto", 0.0, 2.0), inner=("single", "theorem"),
+)
+
+
+@cache
+def posed(kind):
+    """A tiny problem, the same for all cases."""
+    if kind == "metric":
+        rng = np.random.default_rng(0)
+        return mt_lmnn(rng.standard_normal((12, 2)), np.arange(12) % 2, np.arange(12) // 6,
+                       n_neighbors=1)
+    return make_problem(kind, n=12, p=6, d=3)
+
+
+@st.composite
+def option_cases(draw):
+    kind = draw(st.sampled_from(("dense", "csr", "factorized", "metric", "dense", "factorized")))
+    method = draw(st.sampled_from(sorted(METHODS)))
+    known = sorted(option_names(METHODS[method]))
+    chosen = draw(st.lists(st.sampled_from(known), max_size=5, unique=True))
+    options = {
+        name: draw(often(st.sampled_from(USUAL.get(name, (1,))), odd, 6)) for name in chosen
+    }
+    if rarely(draw, 30):
+        options[draw(st.sampled_from((*USUAL, "nothing", "M", "seeds", "self_")))] = draw(odd)
+    # One of the two limits is always small, so that no case can take long.
+    limits = dict(max_passes=draw(st.sampled_from((0.5, 2, 3.5))))
+    for name, usual in (("tol", (1e-6, 0.0, 1e-3)), ("seed", (0, 1, 2**40)),
+                        ("max_seconds", (0.05, None)), ("callback", (None,)),
+                        ("progress", (False,))):
+        if rarely(draw, 4):
+            limits[name] = draw(often(st.sampled_from(usual), odd, 3))
+    if rarely(draw, 30):
+        method = draw(odd)
+    return dict(problem=kind, method=method, **limits, **options)
+
+
+def run_options(case, folder):
+    case = dict(case, problem=posed(case["problem"]))
+    with contextlib.redirect_stdout(open(os.devnull, "w")):
+        found = solve(**case)
+    problem = case["problem"]
+    assert found.x.shape == problem.x_shape and found.y.shape == problem.shape[:1]
+    assert found.status in (
+        "converged", "max_seconds", "max_passes", "interrupted", "stalled", "diverged",
+        "eigensolver failed",
+    )
+    # The history begins at the start, and what is returned is the best of it.
+    assert len(found.history) > 0 and math.isfinite(found.primal)
+    assert found.gap <= found.history["gap"].iloc[0]
+
+
+OPTIONS = Surface(
+    option_cases(), run_options,
+    r"must be .*got|has no option|needs |can be given only|cannot be|updates all p|is for "
+    r"|uses the norm",
+    ("solver.py", "checks.py", "constants.py", *(
+        f"algorithms/{path.name}" for path in sorted((PACKAGE / "algorithms").glob("*.py"))
+    )),
+)
+
+
+# Result files --------------------------------------------------------------------------
+
+DATASETS = (
+    "Factorized[d=20,materialize=False,n=5000,p=100,random_state=0]",
+    "Factorized[d=20,materialize=True,n=5000,p=100,random_state=0]",
+    "Factorized[d=2,materialize=False,n=20,p=5,random_state=0]",
+    "Factorized[d=1000000,materialize=False,n=1000000,p=1000000,random_state=0]",
+    "Factorized[a=1].py", "Factorized", "MatrixRisk[d=3,n=20,p=4,random_state=0]",
+    "MatrixRisk[d=100,n=100,p=100,random_state=0]", "MatrixRisk[n=x,p=0,d=]",
+    "MTLMNN[source=aloi]", "MTLMNN[source=../../x]", "MTLMNN[source=/etc/x]", "MTLMNN",
+    "LIBSVM[name=covtype.binary,reduction=feature]", "LIBSVM[reduction=feature]",
+    "LIBSVM[name=<script>alert(1)</script>,reduction=feature]", "Bundled[name=digits]",
+    "$x^$", "[bold]x[/bold]", "a[b=1,c]", "__proto__", "_", "", "</script><b>", "..", "a/../b",
+)
+OBJECTIVES = (
+    "ERM[lambda1=0.001,lambda2=0.01,loss=smoothed_hinge]", "ERM[lam=0.1,loss=smoothed_hinge]",
+    "ERM[lambda1=1e-06,lambda2=1e-05,loss=smoothed_hinge]", "ERM", "evil.py", "ERM[loss=]",
+    "ERM[lambda2=0]",
+)
+SOLVERS = (
+    "DSPDC[m=1,q=50,sampling=subset,Lambda=heuristic]", "DSPDC[m=1,q=1,Lambda=partition]",
+    "DSPDC[m=1,q=0.5]", "DSPDC[m=5,q=50]", "DSPDC[m=2000,q=0.2]", "DSPDC[m=auto,q=auto]",
+    "DSPDC[m=auto,q=auto,adaptive=True]", "DSPDC[m=1,q=x]", "DSPDC[m=1,q=nan]", "DSPDC[q=0]",
+    "DSPDC[m=1,q=-3]", "DSPDC[method=x,eps=2]", "DSPDC", "SPDC[m=1]", "SPDC[m=1,steps=dspdc]",
+    "SPDC[m=5,steps=dspdc]", "SPDC", "SDCA[m=1]", "SDCA[m=1,order=random]", "SDCA", "ASVRG-SP",
+    "ASVRG-SP[sampling=x]", "SAGA[m=1]", "FISTA", "Katyusha[m=1,epoch=2]", "sklearn[x=1]",
+    "<img src=x onerror=alert(1)>", "DSPDC[m=1" + "0" * 40 + ",q=1]", "_", "$", "ASDCA[m=2]",
+)
+names = st.one_of(
+    st.text(max_size=6), st.text(alphabet="[]=,.()DSPC1e-'\"", max_size=12),
+    st.sampled_from(("\0", "\x1b[2J", "\u202e", "a\nb", "x" * 1001, "\u0663", "m[" + "-" * 200)),
+)
+OPTIONAL = (
+    "objective_own_gap", "objective_iterations", "objective_coordinate_updates",
+    "objective_eigendecompositions", "objective_predicted_rate", "objective_nnz",
+    "objective_test_accuracy", "objective_test_error", "objective_test_error_euclidean",
+    "objective_block_columns", "objective_Lambda_11", "objective_Lambda_p1", "p_solver_m",
+    "p_solver_theorem", "p_solver_steps", "p_solver_eps", "p_solver_problem", "platform",
+    "run_date", "system-cpus",
+)
+
+#: Types that a column may be written with, and how.
+TYPES = {
+    "int": lambda v: pa.array([int(k) if abs(k) < 2**62 else 0 for k in np.nan_to_num(v)]),
+    "float32": lambda v: pa.array(v.astype(np.float32)), "half": lambda v: pa.array(
+        v.astype(np.float16)), "bool": lambda v: pa.array(v > 0.5), "text": lambda v: pa.array(
+        [repr(float(k)) for k in v]), "null": lambda v: pa.nulls(len(v)), "holes": lambda v:
+    pa.array([None if k > 0.5 else float(k) for k in v], pa.float64()), "binary": lambda v:
+    pa.array([pickle.dumps(Bomb()) for _ in v]), "list": lambda v: pa.array([[1.0]] * len(v)),
+    "struct": lambda v: pa.array([{"x": 1}] * len(v)), "time": lambda v: pa.array(
+        [datetime.datetime(2020, 1, 1)] * len(v)), "decimal": lambda v: pa.array(
+        [Decimal(1)] * len(v)), "dictionary": lambda v: pa.array(
+        [repr(float(k)) for k in v]).dictionary_encode(), "uint": lambda v: pa.array(
+        np.arange(len(v), dtype=np.uint64)), "bools": lambda v: pa.array(
+        [None if k > 0.5 else True for k in v], pa.bool_()),
+}
+
+
+#: What is made of a file: one of them, as each takes a tenth of a second, or all, and written.
+VIEWS = ("summary", "verdicts", "page", "complexity")
+
+
+class Bomb:
+    """Something that nobody may unpickle."""
+
+    def __reduce__(self):
+        return os._exit, (66,)
+
+
+@st.composite
+def result_cases(draw):
+    runs = []
+    datasets = draw(st.lists(st.sampled_from(DATASETS), min_size=1, max_size=2))
+    objectives = draw(st.lists(st.sampled_from(OBJECTIVES), min_size=1, max_size=2))
+    for _ in range(draw(st.integers(0, 4))):
+        runs.append((
+            draw(often(st.sampled_from(datasets), names, 20)),
+            draw(often(st.sampled_from(objectives), names, 20)),
+            draw(often(st.sampled_from(SOLVERS), names, 20)), draw(st.integers(0, 2)),
+            draw(st.integers(0, 4)),
+        ))
+    count = sum(run[-1] for run in runs)
+    tame = draw(st.booleans())
+
+    def column():
+        if tame:
+            return draw(st.lists(st.floats(1e-9, 10), min_size=count, max_size=count))
+        return draw(st.lists(st.one_of(st.floats(0, 2), numbers), min_size=count, max_size=count))
+    required = results.REQUIRED[len(results.NAMES):]
+    optional = draw(st.lists(st.sampled_from(OPTIONAL), max_size=5, unique=True))
+    columns = {
+        name: column() for name in (*required, *optional) if name != "idx_rep"
+    }
+    changes = draw(often(st.just({}), st.dictionaries(
+        st.sampled_from((*results.REQUIRED, *optional)),
+        st.sampled_from((*TYPES, "missing", "twice")), max_size=2,
+    ), 2))
+    damage = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3)
+    return dict(
+        runs=runs, columns=columns, changes=changes, again=rarely(draw, 10),
+        damage=draw(often(st.just([]), damage, 12)), compression=draw(st.sampled_from(
+            ("snappy", "zstd", "none"))), view="files" if rarely(draw, 200) else draw(
+            st.sampled_from(VIEWS)),
+    )
+
+
+def parquet_of(case, file):
+    """Write the file that a case describes."""
+    lists = {name: [] for name in results.RUN}
+    for *key, points in case["runs"]:
+        for name, value in zip(results.RUN, key, strict=True):
+            lists[name] += [value] * points
+    arrays, columns = [], []
+    for name, values in (lists | case["columns"]).items():
+        change = case["changes"].get(name)
+        if change == "missing":
+            continue
+        if name in results.NAMES:
+            made = pa.array(
+                [value.encode("utf-8", "replace").decode() for value in values], pa.string()
+            )
+            if change in ("null", "binary", "list", "struct", "time", "decimal"):
+                made = TYPES[change](np.zeros(len(values)))
+            elif change == "dictionary":
+                made = made.dictionary_encode()
+        else:
+            values = np.array(values, dtype=float)
+            made = TYPES[change](values) if change in TYPES else pa.array(values)
+        arrays += [made] * (2 if change == "twice" else 1)
+        columns += [name] * (2 if change == "twice" else 1)
+    table = pa.table(arrays, names=columns)
+    pq.write_table(table, file, compression=case["compression"])
+    if case["damage"]:
+        content = bytearray(file.read_bytes())
+        for where, byte in case["damage"]:
+            content[int(where * (len(content) - 1))] = byte
+        file.write_bytes(bytes(content))
+
+
+_named_target = targets.named_target
+
+
+@cache
+def _known_target(dataset, objective):
+    try:
+        return _named_target(dataset, objective)
+    except ValueError as error:
+        return error
+
+
+def known_target(dataset, objective):
+    """`named_target`, which takes a while, once for each pair of names."""
+    found = _known_target(dataset, objective)
+    if isinstance(found, ValueError):
+        raise found
+    return found
+
+
+def run_results(case, folder):
+    file, out = folder / "run.parquet", folder / "out"
+    parquet_of(case, file)
+    files = [file, file] if case["again"] else [file]
+    console = Console(file=open(os.devnull, "w"), width=120)
+    with (
+        mock.patch.object(targets, "named_target", known_target),
+        mock.patch.object(verdicts, "MOST_GENERATED", 10**5),
+    ):
+        frame = results.read_results(files)
+        assert len(frame) and np.isfinite(frame[results.GAP]).all()
+        if case["view"] == "files":
+            report.write_report(files, out, console)
+            for axis in ("seconds", "updates"):
+                figures.gap_curves(frame, folder / f"{axis}.png", axis)
+            # Nothing is written but what was asked for.
+            assert set(folder.iterdir()) <= {file, out, folder / "seconds.png",
+                                             folder / "updates.png"}
+            assert all(path.parent == out for path in out.rglob("*"))
+        elif case["view"] == "summary":
+            summary.print_summary(files, console)
+        elif case["view"] == "verdicts":
+            report.print_verdicts(verdicts.judge(frame), console)
+        elif case["view"] == "page":
+            json.dumps(page.page_data(frame, "run.parquet", []), allow_nan=False)
+        for (dataset, objective), rows in results.problems(frame):
+            if case["view"] == "complexity" and (dataset, objective) == COMPARED:
+                problem = known_target(*COMPARED).problem
+                complexity.compare(problem, rows, 1e-6, known_constants())
+
+
+#: The problem that `complexity --results` is tried on.
+COMPARED = DATASETS[2], OBJECTIVES[0]
+
+
+@cache
+def known_constants():
+    return benchmark_dspdc.constants(known_target(*COMPARED).problem)
+
+
+RESULTS = Surface(
+    result_cases(), run_results,
+    r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
+    r"has a finite gap|is too large: .* allowed|no column",
+    tuple(f"report/{name}.py" for name in (
+        "files", "results", "summary", "verdicts", "page", "report", "figures", "complexity",
+    )),
+)
+
+
+SURFACES = {
+    "LIBSVM files": LIBSVM, "erm": ERM, "mt_lmnn": METRIC, "options of methods": OPTIONS,
+    "result files": RESULTS,
+}
+
+
+# The long version ----------------------------------------------------------------------
+
+def written_out(value):
+    """A text that is the same for equal cases alone."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k!r}:{written_out(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"{type(value)}[" + ",".join(map(written_out, value)) + "]"
+    if scipy.sparse.issparse(value):
+        parts = ("data", "indices", "indptr", "coords", "rows", "offsets")
+        return f"{type(value)}{value.shape}" + written_out(
+            [getattr(value, part, None) for part in parts] + [getattr(value, "_dict", None)]
+        )
+    if isinstance(value, pd.DataFrame | pd.Series):
+        return f"{type(value)}{written_out(value.to_numpy())}"
+    if isinstance(value, np.ndarray):
+        return f"{type(value)}{value.dtype}{value.shape}{value.strides}{value.tolist()}"
+    return f"{type(value)}{value!r}"
+
+
+class Tally:
+    """What came of the cases of a surface."""
+
+    def __init__(self, surface, scratch):
+        self.surface, self.scratch = surface, scratch
+        self.tried, self.seen = 0, set()
+        self.counts = {"result": 0, "error": 0}
+
+    def __call__(self, case):
+        self.tried += 1
+        digest = hashlib.blake2b(written_out(case).encode(), digest_size=12).digest()
+        if digest in self.seen:
+            return
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            result = outcome(self.surface, case, Path(folder))
+        self.seen.add(digest)
+        self.counts[result] += 1
+
+
+def search(tally, count, seed=None):
+    """Try so many examples, beginning anew from the seed if there is one."""
+    settings = hypothesis.settings(
+        max_examples=count, deadline=None, database=None, derandomize=False, print_blob=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+    )
+    test = settings(hypothesis.given(tally.surface.cases)(lambda case: tally(case)))
+    (hypothesis.seed(seed)(test) if seed is not None else test)()
+
+
+#: Examples between two new beginnings: hypothesis grows slower the more it remembers.
+ROUND = 500
+
+
+def reached(coverage, folder):
+    """Branches reached, and how many there are."""
+    file = folder / "coverage.json"
+    coverage.json_report(outfile=str(file))
+    totals = json.loads(file.read_text())["totals"]
+    return totals["covered_branches"], totals["num_branches"]
+
+
+def main():
+    import coverage
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=20_000, help="distinct ones of a surface")
+    parser.add_argument("--only", nargs="+", choices=list(SURFACES), default=list(SURFACES))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of a surface at most")
+    options = parser.parse_args()
+    table = Table(title=f"{options.cases} distinct cases, seed {options.seed}", caption=(
+        "Branches of the modules that take the input; loops that numba compiles are left out."
+    ))
+    for heading in ("surface", "cases", "distinct", "results", "documented errors",
+                    "branches reached", "minutes"):
+        table.add_column(heading, justify="left" if heading == "surface" else "right")
+    for name in options.only:
+        surface = SURFACES[name]
+        measured = coverage.Coverage(
+            branch=True, data_file=None, include=[str(PACKAGE / path) for path in surface.modules]
+        )
+        # A function whose decorator is excluded is so as a whole.
+        measured.exclude(r"^\s*@(njit|generic|\w+\.register)\b")
+        begun = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            tally, k = Tally(surface, folder), 0
+            measured.start()
+            try:
+                while len(tally.seen) < options.cases:
+                    if time.perf_counter() - begun > 60 * options.minutes:
+                        break
+                    search(tally, min(ROUND, options.cases - len(tally.seen)) + 1,
+                           seed=10**6 * options.seed + k)
+                    k += 1
+                    if k % 10 == 0:
+                        print(f"{name}: {len(tally.seen)} distinct cases", file=sys.stderr)
+            finally:
+                measured.stop()
+            covered, branches = reached(measured, Path(folder))
+        table.add_row(
+            name, str(tally.tried), str(len(tally.seen)), str(tally.counts["result"]),
+            str(tally.counts["error"]), f"{covered} of {branches}, {covered / branches:.0%}",
+            f"{(time.perf_counter() - begun) / 60:.1f}",
+        )
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+if __name__ == "__main__":
+    # Names that libsvmdata lists are never downloaded here.
+    libsvmdata.fetch_dataset = None
+    sys.exit(main())
