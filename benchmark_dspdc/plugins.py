@@ -94,6 +94,7 @@ class MethodSolver(BaseSolver):
     """
 
     method = None
+    reference = math.nan
     sampling_strategy = "callback"
     stopping_criterion = RelativeGap()
 

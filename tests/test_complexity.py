@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import yaml
-from conftest import daily
+from conftest import benchopt, daily
 from rich.console import Console
-from test_benchopt import benchopt
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 
 from benchmark_dspdc import constants, erm
