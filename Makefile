@@ -1,6 +1,6 @@
 # make run    first comparison, from a fresh clone to a table and a page
 # make figures [BUDGET=2h] [DOWNLOAD=1]   the paper's figures and verdicts, as one page
-# make test   linting, unit tests, benchopt's own checks
+# make test   linting, unit tests, benchopt's own checks, every method's work against the baseline
 # make regress            every method's work and time against the baseline
 # make regress UPDATE=1   a new baseline, of five runs
 # make fuzz [CASES=20000] [SEED=0]   input made up at random, on five surfaces
@@ -28,6 +28,7 @@ figures: $(VENV)/.ready
 test: $(VENV)/.ready-test lint
 	$(BIN)/python -m pytest -n 2 -m "not nightly"
 	$(BIN)/benchopt test . --skip-install
+	$(BIN)/python -m benchmark_dspdc regress --run $(GUARDED) --baseline $(BASELINE) --work-only
 
 regress: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc regress --run $(GUARDED) --baseline $(BASELINE) \
@@ -38,7 +39,8 @@ lint: $(VENV)/.ready-test
 
 # Every test with fresh random examples, and those too long for every commit.
 nightly: $(VENV)/.ready-test
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 -m "not timing"
+	$(BIN)/python -m pytest -n 0 -m timing
 	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
 
 fuzz: $(VENV)/.ready-test

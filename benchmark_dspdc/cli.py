@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import traceback
 from pathlib import Path
 
 from .version import __version__
@@ -98,13 +99,15 @@ def _parser():
     )
     regress.add_argument(
         "--repeat", type=int, default=None, metavar="K",
-        help="with --run, how often (default: 5 for the times of --update, else 1)",
+        help="with --run, how often (default: 1; for --update 5, or 2 without times)",
     )
     regress.add_argument(
         "--work-only", action="store_true",
         help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
-    regress.add_argument("--json", type=Path, default=None, help="also write all figures there")
+    regress.add_argument(
+        "--json", type=Path, default=None, help="also write all figures there, or the error"
+    )
     regress.add_argument("--junit", type=Path, default=None, help="also write a JUnit file there")
     regress.set_defaults(run=_regress)
 
@@ -232,33 +235,42 @@ def _regress(options):
     from .guard import measured_again, repeated_runs
     from .report.regress import regress
 
-    results, again = [[file] for file in options.results], None
-    if bool(results) == (options.configs is not None):
-        raise ValueError("give either result files or --run CONFIG")
-    if options.configs is not None:
-        # A baseline is of all seeds, and has several runs for what their times differ by.
-        count = options.repeat or (5 if options.update and not options.work_only else 1)
-        results = repeated_runs(
-            options.configs, count, first_seed=options.work_only and not options.update
+    def results():
+        if bool(options.results) == (options.configs is not None):
+            raise ValueError("give either result files or --run CONFIG")
+        if options.repeat is not None and options.repeat < 1:
+            raise ValueError(f"--repeat must be at least 1, got {options.repeat}")
+        if options.configs is None:
+            return [[file] for file in options.results]
+        # A baseline is of all seeds, and of several runs: whose work is the same, and for what
+        # their times differ by.
+        several = 2 if options.work_only else 5
+        return repeated_runs(
+            options.configs, options.repeat or (several if options.update else 1),
+            first_seed=options.work_only and not options.update,
         )
-        again = measured_again(options.configs)
-    return regress(
-        results, options.baseline, options.update, options.work_only, options.json, options.junit,
-        again,
-    )
+    again = None if options.configs is None else measured_again(options.configs)
+    try:
+        return regress(
+            results, options.baseline, options.update, options.work_only, options.json,
+            options.junit, again,
+        )
+    except (ValueError, OSError):
+        raise
+    except Exception:
+        # Python's own exit code would mean a regression.
+        traceback.print_exc()
+        return USAGE_ERROR
 
 
 def _trend(options):
-    from .report.trend import write_trend
+    from .report.trend import described, write_trend
 
     made = write_trend(options.results, options.output)
     for note in made["notes"]:
         print(note)
     for row in made["changes"]:
-        print(
-            f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} "
-            f"{row['before']:.4g} -> {row['after']:.4g} ({row['change']:+.1%})"
-        )
+        print(described(row))
     print(f"written: {options.output}")
 
 

@@ -20,9 +20,9 @@ def repeated_runs(configs, count, first_seed=False):
     configs : list of path
     count : int
     first_seed : bool
-        Make the first repetition of each curve alone.
+        Make the first repetition of each curve alone, two curves at a time: for work, not times.
     """
-    few = ["--n-repetitions", "1"] if first_seed else []
+    few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
     return [[_run(config, "regress", few) for config in configs] for _ in range(count)]
 
 
@@ -31,9 +31,10 @@ def measured_again(configs):
     def again(lines):
         found = []
         for config in configs:
-            # A config has data sets of its own.
-            kinds = [parse(name)[0] for name in yaml.safe_load(config.read_text())["dataset"]]
-            own = [line for line in lines if parse(line.key[0])[0] in kinds]
+            # A config has data sets of its own, unless it names none.
+            names = yaml.safe_load(config.read_text()).get("dataset")
+            kinds = [parse(str(name))[0] for name in names or ()]
+            own = [line for line in lines if not names or parse(line.key[0])[0] in kinds]
             chosen = []
             for option, place in (("-d", 0), ("-s", 2)):
                 for name in dict.fromkeys(line.key[place] for line in own):

@@ -20,6 +20,7 @@ import functools
 import hashlib
 import os
 import shutil
+import sys
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,9 +70,15 @@ def _cache_directory():
     try:
         directory = _prepare_cache(home)
         _forget_old_versions(home)
+        return directory
     except OSError:
-        # A read-only home still gets a working, if colder, cache.
+        directory = None
+    # A read-only home still gets a working, if colder, cache; a full disk none.
+    with suppress(OSError):
         directory = _prepare_cache(fallback_home())
+    where = "are not kept" if directory is None else f"go to {directory}"
+    print(f"benchmark_dspdc: {home} cannot be written; compiled kernels {where}",
+          file=sys.stderr, flush=True)
     return directory
 
 
@@ -91,9 +98,19 @@ def _cache_here():
         config.CACHE_DIR = previous
 
 
-def _survive_damage(cache):
-    """Compile anew where the cached code of a function cannot be read; numba itself raises."""
-    load = cache.load_overload
+def _keep(compiled):
+    """Keep the code of a function on disk, as long as that can be read and written."""
+    if CACHE_DIRECTORY is None:
+        return
+    with _cache_here(), suppress(RuntimeError):
+        compiled.enable_caching()
+    cache = compiled._cache
+    if CACHE_DIRECTORY not in Path(cache.cache_path or "").parents:
+        # Numba looks for other folders, which are not named after the sources.
+        cache.disable()
+        _not_kept("no folder can be made")
+        return
+    load, save = cache.load_overload, cache.save_overload
 
     def load_or_forget(signature, context):
         try:
@@ -106,7 +123,20 @@ def _survive_damage(cache):
             with suppress(OSError):
                 cache.flush()
             return None
-    cache.load_overload = load_or_forget
+
+    def save_or_go_on(signature, data):
+        try:
+            save(signature, data)
+        except OSError as error:
+            _not_kept(error.strerror)
+    cache.load_overload, cache.save_overload = load_or_forget, save_or_go_on
+
+
+@functools.cache
+def _not_kept(why):
+    # Cached, so that it is told once.
+    warnings.warn(f"compiled kernels are not kept in {CACHE_DIRECTORY}: {why}", RuntimeWarning,
+                  stacklevel=2)
 
 
 #: Kernels own no memory, so numba need not count references in them. With the
@@ -144,10 +174,9 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
         if exact:
             options["fastmath"] = False
         kept = not inline if cache is None else cache
-        with _cache_here():
-            compiled = numba.njit(f, cache=kept, **options)
+        compiled = numba.njit(f, **options)
         if kept:
-            _survive_damage(compiled._cache)
+            _keep(compiled)
         return compiled
     return decorate if function is None else decorate(function)
 

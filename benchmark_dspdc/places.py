@@ -23,15 +23,31 @@ def fallback_home():
 
     Compiled kernels are code, so a folder that others could have filled is not taken.
     """
-    home = Path(tempfile.gettempdir()) / f"benchmark_dspdc-{os.getuid()}"
+    home = _usual_fallback()
     with suppress(OSError):
         home.mkdir(mode=0o700, exist_ok=True)
-        found = home.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not (
-            found.st_mode & 0o022
-        ):
+        if _is_own(home):
             return home
     return Path(tempfile.mkdtemp(prefix="benchmark_dspdc-"))
+
+
+def has_fallback():
+    """Whether `fallback_home` is there already, so that something may be in it."""
+    return fallback_home.cache_info().currsize > 0 or _is_own(_usual_fallback())
+
+
+def _usual_fallback():
+    return Path(tempfile.gettempdir()) / f"benchmark_dspdc-{os.getuid()}"
+
+
+def _is_own(folder):
+    """Whether a folder is there that this user alone can write."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return own and not found.st_mode & 0o022
 
 
 def is_writable(folder):

@@ -8,6 +8,7 @@ for our own methods and in `PeerSolver` for those of other packages.
 
 import importlib.metadata
 import math
+import os
 import warnings
 
 from benchopt import BaseSolver
@@ -15,12 +16,24 @@ from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
 
 from .algorithms import METHODS
+from .checks import check_number
 from .jit import SOURCE_HASH
 from .peers import PEERS, next_budget
 from .psd import ProjectionError
 from .reference import reference_seconds
+from .running import TOLERANCE
 from .solver import chunk, is_large, schedule, warm_up
+from .threads import VARIABLE as THREADS
 from .threads import at_most
+
+
+def tolerance(default):
+    """The relative gap at which a curve ends."""
+    given = os.environ.get(TOLERANCE)
+    try:
+        return default if given is None else check_number(float(given), TOLERANCE, 0.0)
+    except ValueError:
+        raise ValueError(f"{TOLERANCE} must be a number of at least 0, got {given!r}") from None
 
 
 class RelativeGap(StoppingCriterion):
@@ -29,7 +42,7 @@ class RelativeGap(StoppingCriterion):
     Parameters
     ----------
     tol : float
-        Target.
+        Target, unless the environment variable BENCHMARK_DSPDC_TOL is set.
     patience : int
         Also stop after this many checks without progress once the gap is at
         the limit of double precision.
@@ -48,15 +61,15 @@ class RelativeGap(StoppingCriterion):
         # benchopt takes a large rise for divergence and drops the curve. Gaps may rise and come
         # back; a run that has no number any more ends, and its curve shows it.
         self._prev_objective = math.inf
-        if math.isnan(objective_list[-1][self.key_to_monitor_]):
-            warnings.warn(f"{self.solver} diverged: its gap is not a number any more",
+        if not math.isfinite(objective_list[-1][self.key_to_monitor_]):
+            warnings.warn(f"{self.solver} diverged: its gap is not a finite number any more",
                           RuntimeWarning, stacklevel=1)
             return True, "max_runs", stop_val
         return super().should_stop(stop_val, objective_list)
 
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
-        if gaps[-1] <= self.tol:
+        if gaps[-1] <= tolerance(self.tol):
             return True, 1.0
         best = min(range(len(gaps)), key=gaps.__getitem__)
         stalled = len(gaps) - 1 - best >= self.patience and gaps[best] < 1e-12
@@ -82,7 +95,7 @@ class BudgetGap(RelativeGap):
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
         best = min(range(len(gaps)), key=gaps.__getitem__)
-        done = gaps[-1] <= self.tol
+        done = gaps[-1] <= tolerance(self.tol)
         return done or len(gaps) - 1 - best >= self.patience, float(done)
 
 
@@ -170,10 +183,10 @@ class MethodSolver(BaseSolver):
     # benchopt's cache knows the plug-in's file and parameters. The numerical
     # package belongs to the key as well: a changed kernel is another result.
     def _get_state(self):
-        return {"sources": SOURCE_HASH}
+        return known_state()
 
     def __setstate__(self, state):
-        pass
+        check_sources(state)
 
 
 class PeerSolver(BaseSolver):
@@ -208,10 +221,10 @@ class PeerSolver(BaseSolver):
 
     # As for our own methods, and the release of the package belongs to the key too.
     def _get_state(self):
-        return {"sources": SOURCE_HASH, "release": release(PEERS[self.peer].package)}
+        return known_state() | {"release": release(PEERS[self.peer].package)}
 
     def __setstate__(self, state):
-        pass
+        check_sources(state)
 
 
 class TolerancePeerSolver(PeerSolver):
@@ -219,6 +232,21 @@ class TolerancePeerSolver(PeerSolver):
 
     sampling_strategy = "tolerance"
     stopping_criterion = BudgetGap(strategy="tolerance")
+
+
+def known_state():
+    """What a curve depends on beside its plug-in: sources, and settings of the environment."""
+    names = (TOLERANCE, THREADS)
+    return {"sources": SOURCE_HASH} | {k: os.environ[k] for k in names if k in os.environ}
+
+
+def check_sources(state):
+    """Refuse a solver that was sent by a process with other sources: its curve would be of these.
+
+    A dask worker may have been started before an edit.
+    """
+    if state["sources"] != SOURCE_HASH:
+        raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
 
 
 def release(package):

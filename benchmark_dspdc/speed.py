@@ -322,11 +322,19 @@ def real_data(folder):
     yield from covtype_memory(folder)
 
 
+def peak_memory():
+    """The most bytes that this process has had in memory."""
+    # The system counts in kilobytes, that of macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 MEMORY_SCRIPT = """
-import resource, sys
+import sys
 from benchmark_dspdc import erm
 from benchmark_dspdc.algorithms import METHODS
 from benchmark_dspdc.data import import_file, load_libsvm, reduce
+from benchmark_dspdc.speed import peak_memory
 if not import_file("covtype.binary", sys.argv[1]): raise SystemExit
 data = load_libsvm("covtype.binary", scale="maxabs")
 reduced = reduce(data.X, "feature", 20, 0)
@@ -334,7 +342,7 @@ problem = erm((reduced.U, reduced.V), data.b)
 for name, method in METHODS.items():
     algorithm = method(problem)
     algorithm.advance(max(1, round(algorithm.iterations_per_pass)))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+print(peak_memory() / 1e9)
 """
 
 
@@ -439,8 +447,7 @@ def run(json_file=None, only=None, data=None, console=None, peers=False):
                 rows.append(dict(group=name, **row))
                 status.update(f"measuring {name}: {row['kernel']}")
     console.print(_table(rows))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    console.print(f"largest memory of this process: {memory:.2f} GB")
+    console.print(f"largest memory of this process: {peak_memory() / 1e9:.2f} GB")
     if json_file is not None:
         Path(json_file).write_text(json.dumps(dict(
             version=__version__, machine=platform.processor() or platform.machine(),

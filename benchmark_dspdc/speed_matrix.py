@@ -210,8 +210,8 @@ def iteration(problem, method, options, target, repeats=8):
 # Sizes ---------------------------------------------------------------------------------
 
 PEAK = """
-import resource
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+from benchmark_dspdc.speed import peak_memory
+print(peak_memory() / 1e9)
 """
 
 RISK_SCRIPT = """

@@ -2,6 +2,7 @@ from benchopt import BasePlot
 
 from benchmark_dspdc.report.results import (
     PRIMAL_GAP,
+    UNCERTAINTY,
     X_AXES,
     Y_AXES,
     axes_of,
@@ -16,8 +17,9 @@ POINTS = 50
 class Plot(BasePlot):
     """A gap or a score over time or work: the median over the repetitions.
 
-    The primal gap is P(x) - P*, with the least P(x) of all runs of the problem as P*. The
-    report (`python -m benchmark_dspdc report`) has bands beside the medians.
+    The band, which the page can hide, is between their 10 % and 90 % quantiles. The primal gap
+    is P(x) - P*, with the least P(x) of all runs of the problem as P*; the label tells how much
+    less the optimum may be, and below that the curves say nothing.
     """
 
     name = "Gaps and scores"
@@ -39,17 +41,23 @@ class Plot(BasePlot):
             found = band(runs, x, y, POINTS).map(lambda value: float(f"{value:.5g}"))
             if Y_AXES[Y][2]:
                 found = found[found["median"] > 0.0]
+                # A band that goes down to zero has its end where the curve has.
+                low = found["low"].where(found["low"] > 0.0, found["median"].min())
+                found = found.assign(low=low)
             if len(found):
-                traces.append({
-                    "x": found["x"].tolist(), "y": found["median"].tolist(), "label": solver,
-                    **self.get_style(solver),
-                })
+                trace = {"x": found["x"].tolist(), "y": found["median"].tolist(), "label": solver}
+                if runs["idx_rep"].nunique() > 1:
+                    trace |= {"y_low": found["low"].tolist(), "y_high": found["high"].tolist()}
+                traces.append(trace | self.get_style(solver))
         return traces
 
     def get_metadata(self, df, dataset, objective, Y, X_axis):
+        text, rows = Y_AXES[Y][1], rows_of(df, dataset, objective)
+        if Y_AXES[Y][0] == PRIMAL_GAP and len(rows):
+            text += f", P* known to {rows[UNCERTAINTY].iloc[0]:.1e}"
         return {
             "title": f"{objective}\nData: {dataset}",
             "xlabel": X_AXES[X_axis][1],
-            "ylabel": Y_AXES[Y][1],
+            "ylabel": text,
             "scale": "loglog" if Y_AXES[Y][2] else "semilog-x",
         }

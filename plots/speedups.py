@@ -15,7 +15,7 @@ class Plot(BasePlot):
     def plot(self, df, dataset, objective, gap):
         found = self._found(df, dataset, objective, gap)
         return [
-            [name, *(f"{v:.3g}" if math.isfinite(v) else "-" for v in row)]
+            [name, *(float(f"{v:.3g}") if math.isfinite(v) else "-" for v in row)]
             for name, row in zip(found.index, found.to_numpy(), strict=True)
         ]
 

@@ -44,7 +44,17 @@ import benchmark_dspdc
 from benchmark_dspdc import erm, mt_lmnn, solve, targets
 from benchmark_dspdc.algorithms import METHODS
 from benchmark_dspdc.data import import_file, load_libsvm, raw_libsvm
-from benchmark_dspdc.report import complexity, figures, page, report, results, summary, verdicts
+from benchmark_dspdc.report import (
+    complexity,
+    figures,
+    page,
+    regress,
+    report,
+    results,
+    summary,
+    trend,
+    verdicts,
+)
 from benchmark_dspdc.solver import option_names
 
 PACKAGE = Path(benchmark_dspdc.__file__).parent
@@ -486,7 +496,8 @@ OPTIONAL = (
     "objective_test_accuracy", "objective_test_error", "objective_test_error_euclidean",
     "objective_block_columns", "objective_Lambda_11", "objective_Lambda_p1", "p_solver_m",
     "p_solver_theorem", "p_solver_steps", "p_solver_eps", "p_solver_problem", "platform",
-    "run_date", "system-cpus",
+    "run_date", "system-cpus", "base_seed", "objective_reference_seconds", "system-processor",
+    "benchmark-git-tag",
 )
 
 #: Types that a column may be written with, and how.
@@ -507,7 +518,7 @@ TYPES = {
 
 
 #: What is made of a file: one of them, as each takes a tenth of a second, or all, and written.
-VIEWS = ("summary", "verdicts", "page", "complexity")
+VIEWS = ("summary", "verdicts", "page", "complexity", "regress", "trend")
 
 
 class Bomb:
@@ -631,10 +642,35 @@ def run_results(case, folder):
             report.print_verdicts(verdicts.judge(frame), console)
         elif case["view"] == "page":
             json.dumps(page.page_data(frame, "run.parquet", []), allow_nan=False)
+        elif case["view"] == "trend":
+            # Two levels: the same numbers in another order.
+            for k in range(4):
+                parquet_of(turned(case, k // 2), folder / f"run{k}.parquet")
+            json.dumps(trend.trend_data([folder]), allow_nan=False)
+        elif case["view"] == "regress":
+            # As one repetition each, which mostly makes a baseline, and as it is.
+            for one in (frame.assign(idx_rep=0.0), frame):
+                regress.write_baseline(regress.make_baseline([one]), folder / "baseline.json")
+                known = regress.read_baseline(folder / "baseline.json")
+                lines, notes = regress.compare([one], known)
+                assert all(line.outcome == regress.SAME for line in lines)
+                parquet_of(turned(case, 1), file)
+                other = results.read_results([file])
+                lines, notes = regress.compare([other.assign(idx_rep=0.0)], known, True)
+                regress.print_comparison(lines, notes, console)
+                regress.write_json(lines, notes, None, folder / "out.json")
+                regress.write_junit(lines, notes, None, folder / "junit.xml")
         for (dataset, objective), rows in results.problems(frame):
             if case["view"] == "complexity" and (dataset, objective) == COMPARED:
                 problem = known_target(*COMPARED).problem
                 complexity.compare(problem, rows, 1e-6, known_constants())
+
+
+def turned(case, k):
+    """The case with the numbers of each column moved by k rows."""
+    return dict(case, columns={
+        name: values[k:] + values[:k] for name, values in case["columns"].items()
+    })
 
 
 #: The problem that `complexity --results` is tried on.
@@ -649,9 +685,12 @@ def known_constants():
 RESULTS = Surface(
     result_cases(), run_results,
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
-    r"has a finite gap|is too large: .* allowed|no column",
+    r"has a finite gap|is too large: .* allowed|no column|of . repetitions|column base_seed of "
+    r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after . of . "
+    r"checks",
     tuple(f"report/{name}.py" for name in (
         "files", "results", "summary", "verdicts", "page", "report", "figures", "complexity",
+        "regress", "trend",
     )),
 )
 
@@ -739,6 +778,7 @@ def main():
     for heading in ("surface", "cases", "distinct", "results", "documented errors",
                     "branches reached", "minutes"):
         table.add_column(heading, justify="left" if heading == "surface" else "right")
+    short = []
     for name in options.only:
         surface = SURFACES[name]
         measured = coverage.Coverage(
@@ -762,12 +802,16 @@ def main():
             finally:
                 measured.stop()
             covered, branches = reached(measured, Path(folder))
+        if len(tally.seen) < options.cases:
+            short.append(f"{name}: {len(tally.seen)} of {options.cases} cases")
         table.add_row(
             name, str(tally.tried), str(len(tally.seen)), str(tally.counts["result"]),
             str(tally.counts["error"]), f"{covered} of {branches}, {covered / branches:.0%}",
             f"{(time.perf_counter() - begun) / 60:.1f}",
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+    # What was not tried has not passed.
+    return f"too few minutes for {'; '.join(short)}" if short else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 import copy
 import json
+import math
+import pickle
 import re
 
 import joblib
@@ -11,6 +13,7 @@ from benchopt.plotting.helpers import update_plot_data_style
 from conftest import REPO, assert_same_rows, run
 
 from benchmark_dspdc import plugins
+from benchmark_dspdc.data import import_file
 from benchmark_dspdc.plugins import RelativeGap
 
 CONFIG = {
@@ -259,6 +262,40 @@ def test_criterion_stops_at_the_target_or_at_the_limit_of_precision():
     tight = RelativeGap(tol=0.0, patience=3)
     assert not tight.check_convergence(flat[:-1])[0]
     assert tight.check_convergence(flat)[0]
+
+
+@pytest.mark.parametrize("gap", [math.nan, math.inf])
+def test_criterion_ends_a_run_that_has_no_number_any_more(gap):
+    criterion = RelativeGap().get_runner_instance(max_runs=10)
+    rows = [{"objective_relative_gap": 1e-3}, {"objective_relative_gap": gap}]
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        assert criterion.should_stop(1, rows)[:2] == (True, "max_runs")
+
+
+@pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs"])
+def test_a_worker_with_other_sources_refuses_a_solver(monkeypatch, name):
+    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == name).get_instance()
+    sent = pickle.dumps(solver)
+    assert str(pickle.loads(sent)) == str(solver)
+    monkeypatch.setattr(plugins, "SOURCE_HASH", "of a worker that was started before an edit")
+    with pytest.raises(RuntimeError, match="other sources of benchmark_dspdc; restart it"):
+        pickle.loads(sent)
+
+
+def test_a_file_imported_again_is_another_entry_of_the_result_cache(tmp_path, home):
+    file = tmp_path / "file"
+
+    def key():
+        found = next(d for d in Benchmark(REPO).get_datasets() if d.name == "LIBSVM")
+        return joblib.hash(pickle.loads(pickle.dumps(found.get_instance(name="set"))))
+
+    keys = []
+    for name, number in (("set", 1), ("set", 2), ("set_test", 1), ("set_test", 2)):
+        file.write_text(f"1 1:{number}\n2 1:3\n")
+        import_file(name, file)
+        keys.append(key())
+        assert key() == keys[-1]
+    assert len(set(keys)) == 4
 
 
 def test_plug_ins_fit_on_a_screen():

@@ -112,10 +112,23 @@ def test_old_cache_versions_are_forgotten(tmp_path, monkeypatch):
     assert left == ["numba-5", "numba-6", "numba-7", "numba-8", "something else"]
 
 
-def test_a_home_that_cannot_be_written_gets_a_cache_elsewhere(tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written_gets_a_cache_elsewhere(tmp_path, monkeypatch, capsys):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
     monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(blocked))
     directory = jit._cache_directory()
     assert directory.is_dir()
     assert blocked not in directory.parents
+    told = f"benchmark_dspdc: {blocked} cannot be written; compiled kernels go to {directory}\n"
+    assert capsys.readouterr().err == told
+
+
+def test_where_no_folder_can_be_written_kernels_are_not_kept(tmp_path, monkeypatch, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(blocked))
+    monkeypatch.setattr(jit, "fallback_home", lambda: blocked)
+    monkeypatch.setattr(jit, "CACHE_DIRECTORY", jit._cache_directory())
+    assert "cannot be written; compiled kernels are not kept" in capsys.readouterr().err
+    compiled = njit(lambda x: x + 1.0)
+    assert compiled(1.0) == 2.0 and compiled._cache.cache_path is None

@@ -622,11 +622,12 @@ def test_matrix_risk_data_is_the_stated_construction_whatever_the_chunks(chunk, 
 
 def test_matrix_risk_data_needs_hardly_more_memory_than_its_result():
     code = (
-        "import resource; from benchmark_dspdc.data import matrix_risk_data\n"
+        "from benchmark_dspdc.data import matrix_risk_data\n"
+        "from benchmark_dspdc.speed import peak_memory\n"
         "matrix_risk_data(2, 2, 200)\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak_memory()\n"
         "size = matrix_risk_data(20, 50, 200).packed.nbytes\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / size)"
+        "print((peak_memory() - before) / size)"
     )
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True,
                          text=True).stdout

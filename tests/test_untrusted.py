@@ -52,6 +52,9 @@ def commands(file, out):
         ["summary", str(file)], ["figure", str(file), "-o", str(out / "gaps.png")],
         ["report", str(file), "-o", str(out)],
         ["complexity", SMALL, "-o", ELASTIC, "--results", str(file)],
+        ["regress", str(file), "--baseline", str(out / "baseline.json"), "--update"],
+        ["regress", str(file), "--baseline", str(out / "baseline.json")],
+        ["trend", str(file), "-o", str(out / "trend.html")],
     )
 
 
@@ -134,18 +137,17 @@ def test_a_cached_data_set_with_pickles_is_refused_and_not_unpickled(tmp_path, h
 
 #: Imports a file in a process of its own; prints what came of it, and by how much it grew.
 IMPORT = """
-import json, resource, sys, time
+import json, sys, time
 from benchmark_dspdc.data import import_file
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before, begun = peak(), time.perf_counter()
+from benchmark_dspdc.speed import peak_memory
+before, begun = peak_memory(), time.perf_counter()
 for file in sys.argv[1:]:
     try:
         import_file("set", file)
         raise SystemExit("was imported")
     except ValueError as error:
         text = str(error)
-    print(json.dumps([text, peak() - before, time.perf_counter() - begun]))
+    print(json.dumps([text, peak_memory() - before, time.perf_counter() - begun]))
 """
 
 def test_decompression_bombs_are_refused_in_bounded_memory_and_time(tmp_path, home):

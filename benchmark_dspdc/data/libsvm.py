@@ -33,7 +33,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from ..checks import as_array, as_matrix, check_int, choose
-from ..places import fallback_home, is_writable
+from ..places import fallback_home, has_fallback, is_writable
 from .labels import Labelled, binary_rule, guess_task
 from .scaling import SPARSE_SCALES, scale_parts
 
@@ -195,13 +195,15 @@ def is_cached(name):
     return _find(_check_name(name)) is not None
 
 
-def version(name):
+def version(name, test=False):
     """Tell which data set the cache has under a name.
 
     Parameters
     ----------
     name : str
         Name of the data set.
+    test : bool, default=False
+        Whether its test part belongs to it.
 
     Returns
     -------
@@ -209,6 +211,8 @@ def version(name):
         Another one after the files were replaced; None if they are not there.
     """
     files = _find(_check_name(name))
+    if files is not None and test:
+        files += _find(f"{name}_test") or ()
     stamp = files and _stamp(files)
     return None if stamp is None else repr([data_home(), stamp])
 
@@ -500,7 +504,10 @@ def _home_to_write():
 
 def _find(name):
     """Give the paths of X and y in the cache, or None unless both are there."""
-    return _find_in(data_home(), name) or _find_in(fallback_home() / "libsvm", name)
+    found = _find_in(data_home(), name)
+    if found is None and has_fallback():
+        found = _find_in(fallback_home() / "libsvm", name)
+    return found
 
 
 def _find_in(home, name):

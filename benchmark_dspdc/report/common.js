@@ -1,6 +1,8 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const settings = {responsive: true, displaylogo: false};
+// Without the button that sends a chart to Plotly's servers, which it has by default.
+const settings = {responsive: true, displaylogo: false, showSendToCloud: false,
+                  plotlyServerURL: ""};
 const drawn = window.drawn = {};
 
 function element(name, text, className) {
@@ -27,6 +29,23 @@ function table(heads, rows, numbers) {
   const scroll = element("div", undefined, "scroll");
   scroll.append(made);
   return scroll;
+}
+
+// The first three sentences, and the others on demand; so is what a long one lists.
+function tell(sentences, box) {
+  const hidden = summary => {
+    const made = element("details", undefined, "note");
+    made.append(element("summary", summary));
+    return made;
+  };
+  const rest = hidden(`${sentences.length - 3} more notes`);
+  sentences.forEach((sentence, k) => {
+    const colon = sentence.indexOf(": "), long = sentence.length > 200 && colon > 15;
+    const made = long ? hidden(sentence.slice(0, colon)) : element("p", sentence, "note");
+    if (long) made.append(element("p", sentence.slice(colon + 2)));
+    (k < 3 ? box : rest).append(made);
+  });
+  if (sentences.length > 3) box.append(rest);
 }
 
 function shown(seconds) {
@@ -67,6 +86,12 @@ function plot(section, traces, layout) {
 }
 
 function style(solver) { return data.styles[solver]; }
+
+// A few marks on a curve, so that it is not told by its colour alone.
+function marks(solver, kind = "") {
+  const {color, symbol} = style(solver);
+  return {color, symbol: symbol + kind, size: 7, maxdisplayed: 12};
+}
 
 // Plotly reads a few tags in labels.
 function plain(text) { return text.replaceAll("<", "\u2039").replaceAll(">", "\u203a"); }

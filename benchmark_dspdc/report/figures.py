@@ -1,18 +1,30 @@
 """Static figures from result files, among them the paper's."""
 
 import re
+import textwrap
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
 
 from .complexity import method_of
-from .results import PRIMAL_GAP, UNCERTAINTY, X_AXES, band, parse, problems, with_primal_gap
+from .results import (
+    PRIMAL_GAP,
+    UNCERTAINTY,
+    X_AXES,
+    band,
+    parse,
+    problems,
+    titles,
+    with_primal_gap,
+)
 from .verdicts import (
     ELASTIC_NETS,
+    EXACT,
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
@@ -22,8 +34,8 @@ from .verdicts import (
     same_sizes,
 )
 
-#: Block sizes that figure 2 is drawn for.
-PAIR_2 = (1000, 0.1)
+#: Block sizes that figure 2 is drawn for, a row each; the paper does not give its own.
+PAIRS_2 = [(100, 0.5), (1000, 0.1)]
 
 #: Panels and curves of a picture at most: more cannot be seen, and take their memory.
 MOST_PANELS, MOST_CURVES = 60, 60
@@ -40,6 +52,14 @@ ROLES = {
     "SDCA": ("#8c6d1f", ":", "P"),
     "SDCA, random order": ("#E69F00", ":", "X"),
 }
+
+#: Options that a DSPDC of the figures may have, beside which it is another method.
+OPTIONS = {"m", "q", "adaptive", "sampling", "Lambda", "moduli"}
+
+#: Where the curves say nothing, and how that is called.
+UNKNOWN = "P* is not known below this"
+
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def gap_curves(frame, file, x="seconds", columns=2):
@@ -71,6 +91,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
                 f"the picture would be too large: the result files have {count} {what}, allowed "
                 f"are {most}; see the page of `report`"
             )
+    short = titles([key for key, _ in shown])
     columns = min(columns, len(shown))
     rows = -(-len(shown) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
@@ -78,37 +99,41 @@ def gap_curves(frame, file, x="seconds", columns=2):
     palette = "colorblind" if len(methods) <= 10 else "husl"     # the former repeats itself
     look = dict(zip(methods, sns.color_palette(palette, len(methods)), strict=True))
     markers = dict(zip(methods, "os^DvPX*<>hd" * len(methods), strict=False))
+    dashes = dict(zip(methods, DASHES * len(methods), strict=False))
     with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.1):
         figure, panels = plt.subplots(
             rows, columns, figsize=(5.2 * columns, 3.3 * rows), squeeze=False
         )
-        for panel, ((dataset, _), here) in zip(panels.flat, shown, strict=False):
+        for panel, (key, here) in zip(panels.flat, shown, strict=False):
             for (method, _), run in here.groupby(["solver_name", "idx_rep"], sort=False):
                 run = run[(run["objective_relative_gap"] > 0) & (run[column] > 0)]
                 panel.plot(
                     run[column], run["objective_relative_gap"], color=look[method],
-                    label=method.replace("$", r"\$"),
+                    label=method.replace("$", r"\$"), linestyle=dashes[method],
                     marker=markers[method], markersize=3.5, markevery=max(1, len(run) // 10),
                     linewidth=1.3,
                 )
             _logarithmic(panel, text, "relative gap")
-            panel.set_title(_wrapped(dataset).replace("$", r"\$"), fontsize=9)
+            panel.set_title(_wrapped(short[key]).replace("$", r"\$"), fontsize=9)
         for panel in panels.flat[len(shown):]:
             panel.set_visible(False)
         _finish(figure, panels, [file], 2 if columns > 1 else 1)
 
 
-def paper_figures(frame, folder):
+def paper_figures(frame, folder, notes=None):
     """Draw the paper's figures from what a frame has of them, as PNG and SVG.
 
     Panels show P(x) - P* over seconds, the median over the seeds and a band between their
-    10 % and 90 % quantiles; dotted where P* itself is not known better.
+    10 % and 90 % quantiles; hatched where P* itself is not known better. Solvers that were run on
+    the data of a figure and have no curve in it are named under it.
 
     Parameters
     ----------
     frame : DataFrame
         See `results.read_results`.
     folder : path
+    notes : list or None
+        Gets a sentence for each figure that does not show all solvers.
 
     Returns
     -------
@@ -118,16 +143,42 @@ def paper_figures(frame, folder):
     frame = with_primal_gap(frame)
     here = [(parse(dataset), parse(objective)[1], rows)
             for (dataset, objective), rows in problems(frame)]
-    return [
-        written for name, title, grid in (
-            ("figure1", "Factorised data", _grid_1(here)),
-            ("figure2", "Reduced real data", _grid_2(here)),
-            ("figure3", "Matrix risk", _grid_3(here)),
-            *(_grids_4(here)),
-        )
-        if any(rows is not None for row in grid for _, rows in row)
-        for written in [_draw(title, grid, folder / name)]
-    ]
+    written = []
+    for name, title, grid in (
+        ("figure1", "Factorised data", _grid_1(here)),
+        ("figure2", "Reduced real data", _grid_2(here)),
+        ("figure3", "Matrix risk", _grid_3(here)),
+        *(_grids_4(here)),
+    ):
+        if any(rows is not None for row in grid for _, rows in row):
+            others = _not_drawn(grid, here)
+            written.append(_draw(title, grid, folder / name, others))
+            if others and notes is not None:
+                notes.append(
+                    f"{name} does not show {', '.join(others)}: not of the paper's comparison, or "
+                    "variants of what it shows"
+                )
+    return written
+
+
+def _not_drawn(grid, here):
+    """Names of the solvers on the problems of a figure that have no curve in it."""
+    shown = [rows for row in grid for _, rows in row if rows is not None]
+    drawn = {solver for rows in shown for solver in _chosen(rows).values()}
+    problem = ["dataset_name", "objective_name"]
+    keys = {tuple(rows[problem].iloc[0]) for rows in shown}
+    return list(dict.fromkeys(
+        solver for *_, rows in here if tuple(rows[problem].iloc[0]) in keys
+        for solver in rows["solver_name"].unique() if solver not in drawn
+    ))
+
+
+def _chosen(rows):
+    """The solver of each role, in the order of `ROLES`; of several the first, for one look."""
+    found = {}
+    for solver in rows["solver_name"].unique():
+        found.setdefault(_role(solver), solver)
+    return {role: found[role] for role in ROLES if role in found}
 
 
 def _find(here, kind, **data):
@@ -155,31 +206,25 @@ def _grid_1(here):
 
 
 def _grid_2(here):
-    # Machines without rcv1 and real-sim may have other data in their place.
-    others = [
-        str(known["name"]) for (word, known), _, _ in here
-        if word == "LIBSVM" and known.get("reduction") == "feature"
-        and known.get("name", FIGURE_2[0]) not in FIGURE_2
+    reduced = {}
+    for (word, known), _, rows in here:
+        if word == "LIBSVM" and known.get("reduction") == "feature":
+            reduced.setdefault(str(known.get("name", FIGURE_2[0])), (known.get("scale"), rows))
+    # Machines without rcv1 and real-sim may have other texts in their place.
+    others = [name for name in reduced if name not in FIGURE_2]
+    columns = []
+    for name in (*FIGURE_2[1:], FIGURE_2[0]):
+        other = others.pop(0) if name not in reduced and others else name
+        scale, rows = reduced.get(other, (None, None))
+        title = other if other == name else f"{other} for {name}"
+        columns.append((title if scale in (None, "none") else f"{title}, {scale}", rows))
+    columns = columns[-1:] + columns[:-1]
+    grid = [
+        [(f"{title}\nm={m}, q={q:g} p", _with_sizes(rows, m, q)) for title, rows in columns]
+        for m, q in PAIRS_2
     ]
-    names = list(FIGURE_2)
-    there = {name for name in names if _find(here, "LIBSVM", name=name, reduction="feature")}
-    for name in dict.fromkeys(others):
-        for k in reversed(range(len(names))):
-            if names[k] not in there:
-                names[k] = name
-                there.add(name)
-                break
-    row = []
-    for name in names:
-        found = [
-            (known.get("scale"), rows) for (word, known), _, rows in here
-            if word == "LIBSVM" and str(known.get("name")) == name
-            and known.get("reduction") == "feature"
-        ]
-        scale, rows = found[0] if found else (None, None)
-        title = name if scale in (None, "none") else f"{name}, {scale}"
-        row.append((f"{title}, m={PAIR_2[0]}, q={PAIR_2[1]:g} p", _with_sizes(rows, *PAIR_2)))
-    return [row]
+    # One row as in the paper, if only one of the pairs was run.
+    return [row for row in grid if any(rows is not None for _, rows in row)] or grid[-1:]
 
 
 def _grid_3(here):
@@ -231,12 +276,7 @@ def _role(solver):
         return None
     method, options = known
     if method == "dspdc":
-        if options.get("adaptive"):
-            return "DSPDC, auto and adaptive" if "auto" in options.values() else None
-        if "auto" in (options.get("m"), options.get("q")):
-            return "DSPDC, auto"
-        stated = options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
-        return "DSPDC, as the paper states" if stated else "DSPDC, partitions"
+        return None if set(options) - OPTIONS else _dspdc_role(options)
     if method == "spdc":
         return "SPDC, DSPDC's steps" if options.get("steps") == "dspdc" else "SPDC"
     if method == "sdca":
@@ -244,72 +284,141 @@ def _role(solver):
     return None
 
 
-def _draw(title, grid, path):
+def _dspdc_role(options):
+    auto = "auto" in (options.get("m"), options.get("q"))
+    if options.get("adaptive"):
+        return "DSPDC, auto and adaptive" if auto else None
+    sampling, constant = options.get("sampling", "partition"), options.get("Lambda", "auto")
+    exact = sampling == "partition" and constant in EXACT
+    if auto:
+        return "DSPDC, auto" if exact else None
+    if sampling == "subset" and constant == "heuristic":
+        return "DSPDC, as the paper states"
+    return "DSPDC, partitions" if exact else None
+
+
+def _draw(title, grid, path, others=()):
     height, width = len(grid), len(grid[0])
     with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.1):
         figure, panels = plt.subplots(
             height, width, figsize=(4.1 * width, 3.2 * height), squeeze=False
         )
-        for row, shown in zip(panels, grid, strict=True):
-            for panel, (name, rows) in zip(row, shown, strict=True):
-                panel.set_title(name.replace("$", r"\$"), fontsize=9.5)
-                if rows is None:
-                    panel.text(0.5, 0.5, "not measured", ha="center", va="center",
-                               transform=panel.transAxes, color="0.4")
-                    panel.set(xticks=[], yticks=[])
-                    continue
-                _curves(panel, rows)
+        curves = [[rows if rows is None else _medians(rows) for _, rows in row] for row in grid]
+        linear = _linear([found for row in curves for found in row if found])
+        for panel, (name, rows), found in zip(
+            panels.flat, (cell for row in grid for cell in row),
+            (found for row in curves for found in row), strict=True,
+        ):
+            panel.set_title(name.replace("$", r"\$"), fontsize=9.5)
+            if not found:
+                text = "not measured" if rows is None else "none of the paper's methods"
+                panel.text(0.5, 0.5, text, ha="center", va="center",
+                           transform=panel.transAxes, color="0.4")
+                panel.set(xticks=[], yticks=[])
+                continue
+            _curves(panel, found, float(rows[UNCERTAINTY].iloc[0]), linear)
         figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-        _finish(figure, panels, files, 3)
+        _finish(figure, panels, files, 3, [*ROLES, UNKNOWN], _few(others))
     return files[0]
 
 
-def _curves(panel, rows):
-    for solver, runs in rows.groupby("solver_name", sort=False):
-        role = _role(solver)
-        if role is None:
-            continue
+def _medians(rows):
+    """Of each role in the rows its median and band, as far as they are above zero."""
+    found = {}
+    for role, solver in _chosen(rows).items():
+        curve = band(rows[rows["solver_name"] == solver], "time", PRIMAL_GAP, 200)
+        found[role] = curve[(curve["x"] > 0) & (curve["median"] > 0)]
+    return found
+
+
+def _fallen(curve, share):
+    """When a curve had made a share of its way down, in logarithms; None if it hardly fell."""
+    least = curve["median"].cummin()
+    if not len(curve) or least.iloc[-1] > 0.1 * least.iloc[0]:
+        return None
+    level = least.iloc[0] * (least.iloc[-1] / least.iloc[0]) ** share
+    return float(curve["x"].to_numpy()[np.argmax(least.to_numpy() <= level)])
+
+
+def _linear(panels):
+    """Whether time can be shown as it is, as in the paper: no curve falls at the very left.
+
+    On an axis of logarithms the others would have the right end of it alone.
+    """
+    for found in panels:
+        longest = max((curve["x"].max() for curve in found.values() if len(curve)), default=0.0)
+        times = [_fallen(curve, 0.5) for curve in found.values()]
+        if any(time is not None and time < 0.05 * longest for time in times):
+            return False
+    return True
+
+
+def _curves(panel, found, uncertainty, linear):
+    for role, curve in found.items():
         color, dashes, marker = ROLES[role]
-        found = band(runs, "time", PRIMAL_GAP, 200)
-        found = found[(found["x"] > 0) & (found["median"] > 0)]
         panel.plot(
-            found["x"], found["median"], color=color, linestyle=dashes, marker=marker,
-            markersize=4, markevery=max(1, len(found) // 8), linewidth=1.4, label=role,
+            curve["x"], curve["median"], color=color, linestyle=dashes, marker=marker,
+            markersize=4.5, markevery=max(1, len(curve) // 8), linewidth=1.4, label=role,
         )
         panel.fill_between(
-            found["x"], found["low"].clip(lower=1e-300), found["high"], color=color, alpha=0.15,
+            curve["x"], curve["low"].clip(lower=1e-300), curve["high"], color=color, alpha=0.15,
             linewidth=0,
         )
-    uncertainty = float(rows[UNCERTAINTY].iloc[0])
+    _logarithmic(panel, "seconds", "P(x) - P*", linear)
+    if panel.get_yscale() != "log":
+        return
+    bottom = max(uncertainty, 1e-14) / 5
+    panel.set_ylim(bottom=bottom)
     if uncertainty > 0:
-        panel.axhline(uncertainty, color="0.4", linestyle=":", linewidth=1)
-    _logarithmic(panel, "seconds", "P(x) - P*")
-    if panel.get_yscale() == "log":
-        lowest = max(uncertainty, 1e-14)
-        panel.set_ylim(bottom=lowest / 5)
+        panel.axhspan(
+            bottom, uncertainty, facecolor="none", edgecolor="0.7", hatch="////", linewidth=0,
+            zorder=0.5, label=UNKNOWN,
+        )
+    if linear:
+        panel.set_xlim(left=0.0)
+    elif times := [time for time in (_fallen(curve, 0.05) for curve in found.values()) if time]:
+        # Before that all of them are flat.
+        first = min(curve["x"].min() for curve in found.values() if len(curve))
+        panel.set_xlim(left=max(0.8 * first, min(times) / 3))
 
 
-def _logarithmic(panel, x, y):
+def _logarithmic(panel, x, y, linear=False):
     """Logarithmic axes, unless there is nothing above zero to show on them."""
     panel.set(xlabel=x, ylabel=y)
     if any(len(line.get_xdata()) for line in panel.get_lines()):
-        panel.set(xscale="log", yscale="log")
+        panel.set(xscale="linear" if linear else "log", yscale="log")
 
 
-def _finish(figure, panels, files, columns):
+def _finish(figure, panels, files, columns, order=(), note=""):
+    """Legend, in an order if one is given, and a note under it; then write."""
     handles = {}
     for panel in panels.flat:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
+    names = [name for name in order if name in handles] or list(handles)
     figure.tight_layout()
-    figure.legend(
-        handles.values(), handles.keys(), loc="upper center", bbox_to_anchor=(0.5, 0.0),
+    legend = figure.legend(
+        [handles[name] for name in names], names, loc="upper center", bbox_to_anchor=(0.5, 0.0),
         ncol=columns, frameon=False,
     )
+    if note:
+        figure.canvas.draw()
+        below = legend.get_window_extent().transformed(figure.transFigure.inverted()).y0
+        figure.text(0.5, below, note.replace("$", r"\$"), ha="center", va="top", fontsize=8,
+                    color="0.35")
     for file in files:
         figure.savefig(file, dpi=110, bbox_inches="tight")
     plt.close(figure)
+
+
+def _few(solvers, most=6):
+    """A sentence on solvers that are not drawn."""
+    if not solvers:
+        return ""
+    names = ", ".join(solvers[:most])
+    rest = f" and {len(solvers) - most} more" if len(solvers) > most else ""
+    return "\n".join(textwrap.wrap(f"Not drawn: {names}{rest}", 120))
 
 
 def _wrapped(name, width=58):

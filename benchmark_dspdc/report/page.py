@@ -106,7 +106,8 @@ def page_data(frame, origin, verdicts):
     return dict(
         origin=f"{origin}; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
-        notes=list(frame.attrs.get("notes", [])) + _notes(frame),
+        # Those on the seeds first: the page hides all but a few.
+        notes=_notes(frame) + list(frame.attrs.get("notes", [])),
         gaps=[label(gap) for gap in GAPS],
         styles=styles(solvers),
         problems=[
@@ -128,7 +129,7 @@ def page_data(frame, origin, verdicts):
         ]),
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
-            count=verdict.counts,
+            form=verdict.form, count=verdict.counts, measured=verdict.measured,
             findings=[dict(
                 setting=f.setting, variant=f.variant, outcome=f.outcome,
                 ratios=", ".join(map(str, f.ratios)), reason=f.reason,
@@ -139,9 +140,12 @@ def page_data(frame, origin, verdicts):
 
 
 def styles(solvers):
-    """A colour, a dash and a marker for each solver."""
+    """A colour, a dash and a marker for each solver, which change together.
+
+    With eight colours and five dashes no two of forty solvers look the same.
+    """
     return {solver: dict(
-        color=COLORS[k % len(COLORS)], dash=DASHES[k // len(COLORS) % len(DASHES)],
+        color=COLORS[k % len(COLORS)], dash=DASHES[k % len(DASHES)],
         symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
     ) for k, solver in enumerate(solvers)}
 
@@ -175,6 +179,7 @@ def _problem(rows, star, runs, middle):
             rows=[dict(
                 solver=solver, seconds=_number(known[solver]),
                 low=_number(spread.loc[solver].iloc[0]), high=_number(spread.loc[solver].iloc[1]),
+                run=_number(middle.loc[solver, "seconds"]),
             ) for solver in solvers],
             speedups=dict(
                 solvers=list(reached.index),
@@ -213,7 +218,10 @@ def _curves(rows):
                 # Neither axis has room for zero where it is in logarithms.
                 found = found[found["x"] > 0]
                 if logarithmic:
-                    found = found[found["low"] > 0]
+                    found = found[found["median"] > 0]
+                    # A band that goes down to zero has its end where the curve has.
+                    low = found["low"].where(found["low"] > 0, found["median"].min())
+                    found = found.assign(low=low)
                 if len(found):
                     curves[solver] = [
                         _plain(found[c]) for c in ("x", "median", "low", "high")

@@ -4,12 +4,20 @@ Two kinds of figures of each method on each problem. Work, the passes and eigend
 to common gaps at fixed seeds, is the same on every machine up to rounding. Time is seconds a
 pass over the time of a reference loop in the same run, and is compared on the same kind of
 machine only; what it varies by without a change is part of the baseline.
+
+Times are compared as least times, see `least_time`: those of one run, and of the runs that were
+made again because it was too slow, with those of all runs of the baseline. What disturbs a run
+makes it slower and never faster, so a least time has little noise in it, and more runs can only
+bring it nearer to what the code takes.
 """
 
 import json
 import math
 import platform
 import re
+import subprocess
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -33,11 +41,14 @@ WORK_TOLERANCE = 0.02
 TIMES_SPREAD = 2.0
 LEAST_TIME_TOLERANCE, MOST_TIME_TOLERANCE = 0.10, 0.22
 
+#: The figure that is no work.
+TIME = "time a pass"
+
 #: Of the format of baseline files.
 FORMAT = 1
 
 SAME, BETTER, WORSE = "same", "better", "worse"
-OK, REGRESSION, CANNOT = 0, 1, 2
+OK, REGRESSION = 0, 1
 COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red"}
 
 
@@ -101,11 +112,13 @@ def work_to(run, column, target):
     if not len(reached):
         return math.inf
     k = reached[0]
-    if k == 0:
-        return float(work[0])
-    last = max(gaps[k], 1e-300)
-    part = math.log(gaps[k - 1] / target) / math.log(gaps[k - 1] / last)
-    return float(work[k - 1] + part * (work[k] - work[k - 1]))
+    found = float(work[k])
+    if k > 0:
+        above = math.log(gaps[k - 1])
+        fallen = above - math.log(max(gaps[k], 1e-300))
+        part = (above - math.log(target)) / fallen if fallen > 0.0 else 1.0
+        found = float(work[k - 1] + part * (work[k] - work[k - 1]))
+    return max(found, 0.0) if math.isfinite(found) else math.inf
 
 
 def figures_of(frame):
@@ -115,16 +128,17 @@ def figures_of(frame):
     -------
     dict
         For (data set, objective, solver) a dict: `work`, a dict of lists, one number for each
-        repetition, and `time`, the least seconds a pass over the least reference time of
-        the file, None if there is none.
+        repetition; `checks`, the points of each repetition; `seconds`, the least a pass of all
+        repetitions, and `reference`, the least reference time of the file. The last two are
+        infinite where they are not known.
     """
-    if REFERENCE not in frame or not np.isfinite(frame[REFERENCE]).any():
-        reference = math.nan
-    else:
-        reference = float(frame[REFERENCE].min())
+    reference = _least(frame[REFERENCE]) if REFERENCE in frame else math.inf
     found = {}
     for key, run in frame.sort_values("stop_val", kind="stable").groupby(RUN, sort=True):
-        own = found.setdefault(key[:3], dict(work={}, time=math.inf))
+        own = found.setdefault(
+            key[:3], dict(work={}, checks=[], seconds=math.inf, reference=reference)
+        )
+        own["checks"].append(len(run))
         for column in (PASSES, EIGENDECOMPOSITIONS):
             if column not in run or not (run[column] > 0).any():
                 continue
@@ -134,124 +148,225 @@ def figures_of(frame):
                     work_to(run, column, target)
                 )
         passes = float(run[PASSES].iloc[-1])
-        if passes > 0.0 and math.isfinite(reference):
-            own["time"] = min(own["time"], float(run["time"].max()) / passes / reference)
-    for own in found.values():
-        own["time"] = own["time"] if math.isfinite(own["time"]) else None
+        if passes > 0.0:
+            own["seconds"] = min(own["seconds"], _least([float(run["time"].max()) / passes]))
     return found
 
 
-def least_times(files):
-    """The figures of the first of several files of the same runs, with the least time of all."""
-    first, *others = files
-    for key, own in first.items():
-        times = [f[key]["time"] for f in (first, *others) if key in f]
-        times = [time for time in times if time is not None]
-        own["time"] = min(times, default=None)
-    return first
+def _least(values):
+    """The least of those that can be a time, infinite if there is none."""
+    values = np.asarray(values, dtype=float)
+    return float(np.min(values[np.isfinite(values) & (values > 0.0)], initial=math.inf))
+
+
+def least_time(runs):
+    """The time of a curve: its least seconds a pass over the least reference time.
+
+    Both are the least of all runs, each by itself. A run of few curves measures the reference
+    a few times only, so its own least is too long and would make a slow curve look fast.
+
+    Parameters
+    ----------
+    runs : list of dict
+        The curve's figures in each file that has it.
+
+    Returns
+    -------
+    float or None
+        None if no file has both.
+    """
+    known = [own for own in runs if math.isfinite(own["seconds"] + own["reference"])]
+    if not known:
+        return None
+    time = min(own["seconds"] for own in known) / min(own["reference"] for own in known)
+    return time if 0.0 < time < math.inf else None
 
 
 # Baselines --------------------------------------------------------------------------
 
 def machine():
-    """The processor, as far as it can be told."""
-    try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    """This machine's processor, as far as it can be told."""
+    if platform.system() == "Darwin":
+        with suppress(OSError, subprocess.SubprocessError):
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+            return done.stdout.strip()
+    with suppress(OSError):
+        # Not every Linux has it: none on ARM.
+        if found := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
+            return found[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def word_of(frame, column):
+    """What a result file says of itself in a column of benchopt's; "" if it says nothing."""
+    words = frame[column].unique() if column in frame else ()
+    # They are shown, on a terminal too.
+    fit = (w for w in words if isinstance(w, str) and len(w) <= 100 and w.isprintable())
+    return ", ".join(islice(filter(None, fit), 3))
+
+
+def processor(frame):
+    """What a result was measured on, as its file says."""
+    return word_of(frame, "system-processor")
 
 
 def make_baseline(frames, work_only=False):
-    """The baseline that results of repeated runs make, with or without times."""
+    """The baseline that results of repeated runs make, with or without times.
+
+    Only runs with the same work make one: what differs between two runs of the same code could
+    not be told from a regression.
+    """
     every = [figures_of(frame) for frame in frames]
-    names = [set(found) for found in every]
-    if any(own != names[0] for own in names):
-        raise CannotCompare("the files are not of the same runs: they differ in their solvers")
+    seeds, places = _seeds(frames[0]), {processor(frame) or machine() for frame in frames}
+    for frame, found in zip(frames, every, strict=True):
+        if set(found) != set(every[0]):
+            raise CannotCompare(
+                "the files are not of the same runs: they differ in their solvers"
+            )
+        if _seeds(frame) != seeds:
+            raise CannotCompare(
+                f"the files are not of the same runs: the seeds are {seeds} and {_seeds(frame)}"
+            )
+        for key, own in found.items():
+            lines = _work_lines(key, every[0][key], own, seeds["repetitions"])
+            for line in lines:
+                if line.outcome != SAME:
+                    raise CannotCompare(f"repeated runs do not do the same work: {line}")
+    if len(places) > 1 and not work_only:
+        raise CannotCompare(f"the files are of several processors: {sorted(places)}")
     rows = []
     for key, own in sorted(every[0].items()):
-        times = [found[key]["time"] for found in every]
-        row = dict(dataset=key[0], objective=key[1], solver=key[2], work={
-            name: [_or_none(value) for value in values] for name, values in own["work"].items()
-        })
-        if None not in times and not work_only:
-            middle = float(np.median(times))
-            spread = (max(times) - min(times)) / middle if len(times) > 1 else None
+        row = dict(dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
+                   checks=own["checks"])
+        least = least_time([found[key] for found in every])
+        times = [least_time([found[key]]) for found in every]
+        if None not in (least, *times) and not work_only:
+            spread = max(abs(time / least - 1.0) for time in times) if len(times) > 1 else None
             row["time"] = dict(
-                value=float(f"{middle:.5g}"),
+                value=float(f"{least:.5g}"),
                 spread=None if spread is None else float(f"{spread:.3g}"),
             )
         rows.append(row)
     return dict(
-        format=FORMAT, version=__version__, machine=machine(), seeds=_seeds(frames[0]),
-        runs=len(frames), figures=rows,
+        format=FORMAT, version=__version__, machine=min(places), seeds=seeds, runs=len(frames),
+        figures=rows,
     )
 
 
 def write_baseline(baseline, file):
     """As JSON with a line for each method, which a diff shows well."""
     head = {name: value for name, value in baseline.items() if name != "figures"}
-    rows = ",\n".join("  " + json.dumps(row) for row in baseline["figures"])
+    rows = [
+        dict(row, work={
+            name: [_or_none(value) for value in values] for name, values in row["work"].items()
+        }) for row in baseline["figures"]
+    ]
+    rows = ",\n".join("  " + json.dumps(row) for row in rows)
     write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + rows + "\n]}\n")
 
 
 def read_baseline(file):
     """A baseline file, checked."""
     file = Path(file)
-    if not file.exists():
-        raise CannotCompare(f"no baseline {file}; --update makes one of a result file")
     try:
         found = json.loads(file.read_text("utf-8"))
         if found["format"] != FORMAT:
             raise CannotCompare(
                 f"{file} has format {found['format']!r}, this version reads {FORMAT}"
             )
+        _check_head(found)
         for row in found["figures"]:
-            for name, values in row["work"].items():
-                row["work"][name] = [_or_inf(value) for value in values]
-            if "time" in row:
-                float(row["time"]["value"])
-            for name in ("dataset", "objective", "solver"):
-                if not isinstance(row[name], str):
-                    raise TypeError(f"{name} is not a string")
-        for name in ("machine", "seeds"):
-            found[name]
+            _check_row(row, found["seeds"]["repetitions"])
+            row["work"] = {
+                name: [math.inf if value is None else float(value) for value in values]
+                for name, values in row["work"].items()
+            }
+        if len({_key(row) for row in found["figures"]}) < len(found["figures"]):
+            raise ValueError("it has a method twice")
     except CannotCompare:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except FileNotFoundError:
+        raise CannotCompare(f"no baseline {file}; --update makes one of a result file") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
+            RecursionError) as error:
         raise CannotCompare(f"{file} is not a baseline: {error!r}") from None
     return found
+
+
+def _check_head(found):
+    """Raise ValueError unless all but the figures of a baseline can be worked with."""
+    base, repetitions = found["seeds"]["base"], found["seeds"]["repetitions"]
+    known = isinstance(base, list) and all(map(_is_count, (*base, repetitions)))
+    if not known or repetitions < 1 or len(found["seeds"]) > 2:
+        raise ValueError(f"seeds is {found['seeds']!r}")
+    if not isinstance(found["machine"], str) or not isinstance(found["figures"], list):
+        raise ValueError("machine is no string, or figures no list")
+
+
+def _check_row(row, repetitions):
+    """The same for the figures of a method."""
+    for name in (*_key(row), *row["work"]):
+        # They are shown, on a terminal too.
+        if not isinstance(name, str) or not name.isprintable():
+            raise ValueError(f"{name!a} is no name")
+    for values in (row["checks"], *row["work"].values()):
+        if not isinstance(values, list) or len(values) != repetitions:
+            raise ValueError(f"{values!r} is not a number for each of {repetitions} repetitions")
+    time = row.get("time", dict(value=1.0))
+    amounts = [value for values in row["work"].values() for value in values]
+    known = all(map(_is_count, row["checks"])) and all(
+        value is None or _is_amount(value) for value in (*amounts, time.get("spread"))
+    )
+    if not known or not _is_amount(time["value"]) or time["value"] == 0:
+        raise ValueError(f"a number of {row['solver']} is none, negative or infinite")
+
+
+def _is_amount(value):
+    # Not true and false, which are numbers too.
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _is_count(value):
+    return type(value) is int and value >= 0
+
+
+def _key(row):
+    return row["dataset"], row["objective"], row["solver"]
 
 
 def _or_none(value):
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-def _or_inf(value):
-    return math.inf if value is None else float(value)
-
-
 def _seeds(frame):
     """What decides the random numbers of all runs: benchopt's seed and the repetitions."""
-    base = sorted({int(v) for v in frame["base_seed"].dropna()}) if "base_seed" in frame else []
+    base = []
+    if "base_seed" in frame:
+        try:
+            base = sorted({int(value) for value in frame["base_seed"].dropna()})
+        except (ValueError, OverflowError):
+            base = [-1]
+        if base and base[0] < 0:
+            raise CannotCompare("column base_seed of the result holds other than seeds")
     return dict(base=base, repetitions=int(frame["idx_rep"].max()) + 1)
 
 
 # Comparing --------------------------------------------------------------------------
 
-def compare(found, baseline, seeds, work_only=False):
+def compare(frames, baseline, work_only=False, again=()):
     """All figures beside a baseline's.
 
     Parameters
     ----------
-    found : dict
-        From `figures_of` or `least_times`.
+    frames : list of DataFrame
+        Results of repeated runs: the work of each counts, and the least time of all.
     baseline : dict
-        From `read_baseline`.
-    seeds : dict
-        Of the result.
+        From `read_baseline` or `make_baseline`.
     work_only : bool
         Times are then left out, and fewer repetitions than the baseline's will do.
+    again : list of DataFrame
+        Further runs of some of the curves, for their times alone.
 
     Returns
     -------
@@ -259,7 +374,42 @@ def compare(found, baseline, seeds, work_only=False):
     notes : list of str
         What was not compared, and why.
     """
-    known = {(row["dataset"], row["objective"], row["solver"]): row for row in baseline["figures"]}
+    known = {_key(row): row for row in baseline["figures"]}
+    runs, more = ([figures_of(frame) for frame in some] for some in (frames, again))
+    for frame, found in zip(frames, runs, strict=True):
+        _check_same_runs(found, known, _seeds(frame), baseline["seeds"], work_only)
+    given = _seeds(frames[0])["repetitions"]
+    here, notes = {processor(frame) or machine() for frame in (*frames, *again)}, []
+    known_times = any("time" in row for row in baseline["figures"])
+    timed = not work_only and here == {baseline["machine"]}
+    if not work_only and not known_times:
+        notes.append("times are not compared: the baseline has none (--update measures them)")
+    elif not work_only and not timed:
+        notes.append(
+            f"times are not compared: the baseline's are of {baseline['machine']!r}, those of the "
+            f"result of {', '.join(map(repr, sorted(here)))}"
+        )
+    lines = []
+    for key, row in known.items():
+        by = {}
+        for found in runs:
+            for line in _work_lines(key, row, found[key], given):
+                by.setdefault(line.figure, []).append(line)
+        lines += map(_worst, by.values())
+        if timed and "time" in row:
+            now = least_time([found[key] for found in (*runs, *more) if key in found])
+            if now is None:
+                raise CannotCompare(f"{_name(key)}: the result has no reference time")
+            spread = row["time"].get("spread")
+            tolerance = MOST_TIME_TOLERANCE if spread is None else float(
+                np.clip(TIMES_SPREAD * spread, LEAST_TIME_TOLERANCE, MOST_TIME_TOLERANCE)
+            )
+            lines.append(Line(key, TIME, row["time"]["value"], now, tolerance))
+    return lines, notes
+
+
+def _check_same_runs(found, known, seeds, kept, work_only):
+    """Raise unless a result has the baseline's curves and seeds."""
     missing = [key for key in known if key not in found]
     if missing:
         raise CannotCompare(
@@ -272,44 +422,38 @@ def compare(found, baseline, seeds, work_only=False):
             f"{len(unknown)} runs of the result are not in the baseline (--update takes them in): "
             f"{'; '.join(_name(key) for key in unknown[:5])}"
         )
-    given, kept = seeds["repetitions"], baseline["seeds"]["repetitions"]
-    if seeds["base"] != baseline["seeds"]["base"] or (
-        given > kept if work_only else given != kept
-    ):
+    few = work_only and seeds["repetitions"] < kept["repetitions"]
+    if seeds != kept and not (few and seeds["base"] == kept["base"]):
         raise CannotCompare(
-            f"the seeds are others: {seeds} in the result, {baseline['seeds']} in the baseline"
+            f"the seeds are others: {seeds} in the result, {kept} in the baseline"
         )
-    here, notes = machine(), []
-    known_times = any("time" in row for row in baseline["figures"])
-    timed = not work_only and here == baseline["machine"]
-    if not work_only and not known_times:
-        notes.append("times are not compared: the baseline has none (--update measures them)")
-    elif not work_only and not timed:
-        notes.append(
-            f"times are not compared: the baseline's are of {baseline['machine']!r}, this is "
-            f"{here!r}"
-        )
+
+
+def _work_lines(key, known, own, repetitions):
+    """The work of a method in one run, a line for each figure and repetition."""
+    if len(own["checks"]) != repetitions:
+        raise CannotCompare(f"{_name(key)}: {len(own['checks'])} of {repetitions} repetitions")
     lines = []
-    for key, row in known.items():
-        own = found[key]
-        for name, values in row["work"].items():
-            now = own["work"].get(name, [])
-            if len(now) < given:
-                raise CannotCompare(f"{_name(key)}: {len(now)} of {given} repetitions have {name}")
-            pairs = [
-                Line(key, name, was, is_now, WORK_TOLERANCE)
-                for was, is_now in zip(values, now, strict=False)
-            ]
-            lines.append(max(pairs, key=lambda line: abs(line.change)))
-        if timed and "time" in row:
-            if own["time"] is None:
-                raise CannotCompare(f"{_name(key)}: the result has no reference time")
-            spread = row["time"].get("spread")
-            tolerance = MOST_TIME_TOLERANCE if spread is None else float(
-                np.clip(TIMES_SPREAD * spread, LEAST_TIME_TOLERANCE, MOST_TIME_TOLERANCE)
+    for name, values in known["work"].items():
+        now = own["work"].get(name, [])
+        if len(now) != repetitions:
+            raise CannotCompare(
+                f"{_name(key)}: {len(now)} of {repetitions} repetitions have {name}"
             )
-            lines.append(Line(key, "time a pass", row["time"]["value"], own["time"], tolerance))
-    return lines, notes
+        for k, value in enumerate(now):
+            before, after = known["checks"][k], own["checks"][k]
+            if after < before and not math.isfinite(value) and math.isfinite(values[k]):
+                raise CannotCompare(
+                    f"{_name(key)}: repetition {k} ended after {after} of {before} checks: "
+                    "another max-runs, or its time limit was reached"
+                )
+            lines.append(Line(key, name, values[k], value, WORK_TOLERANCE))
+    return lines
+
+
+def _worst(lines):
+    """The line to show of several: what got better never hides what got worse."""
+    return max(lines, key=lambda line: (line.outcome == WORSE, abs(line.change)), default=None)
 
 
 def _name(key):
@@ -327,11 +471,8 @@ def print_comparison(lines, notes, console):
     for line in lines:
         by.setdefault(line.key, []).append(line)
     for key, own in by.items():
-        work = max(
-            (line for line in own if line.figure != "time a pass"),
-            key=lambda line: abs(line.change), default=None,
-        )
-        time = next((line for line in own if line.figure == "time a pass"), None)
+        work = _worst([line for line in own if line.figure != TIME])
+        time = _worst([line for line in own if line.figure == TIME])
         table.add_row(
             escape(titled[key[:2]]), escape(key[2]), _shown(work),
             _shown(time), "-" if time is None else f"{time.tolerance:.0%}",
@@ -355,10 +496,11 @@ def _shown(line):
     return f"[{COLORS[line.outcome]}]{line.change:+.1%}[/]"
 
 
-def write_json(lines, notes, file):
-    """All lines, for programs."""
+def write_json(lines, notes, error, file):
+    """All lines, for programs; `error` is why nothing could be compared, or None."""
+    worse = any(line.outcome == WORSE for line in lines)
     write_whole(file, json.dumps(dict(
-        notes=notes, regression=any(line.outcome == WORSE for line in lines), figures=[dict(
+        error=error, notes=notes, regression=worse if error is None else None, figures=[dict(
             dataset=line.key[0], objective=line.key[1], solver=line.key[2], figure=line.figure,
             was=_or_none(line.was), now=_or_none(line.now), change=_or_none(line.change),
             tolerance=line.tolerance, outcome=line.outcome,
@@ -366,21 +508,28 @@ def write_json(lines, notes, file):
     ), indent=1))
 
 
-def write_junit(lines, error, file):
-    """A JUnit file with a test for each figure; with one error if nothing could be compared."""
-    suite = ElementTree.Element("testsuite", name="regress", tests=str(max(len(lines), 1)),
-                                failures=str(sum(line.outcome == WORSE for line in lines)),
-                                errors=str(int(error is not None)))
-    for line in lines:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=_xml(f"{line.key[0]}, {line.key[1]}"),
-            name=_xml(f"{line.key[2]}: {line.figure}"),
+def write_junit(lines, notes, error, file):
+    """A JUnit file: a test for each figure, one that is skipped for each note, and the error."""
+    suite = ElementTree.Element("testsuite", name="regress")
+
+    def case(name, classname="regress", outcome=None, message=None):
+        one = ElementTree.SubElement(
+            suite, "testcase", classname=_xml(classname), name=_xml(name)
         )
-        if line.outcome == WORSE:
-            ElementTree.SubElement(case, "failure", message=_xml(str(line)))
+        if outcome is not None:
+            ElementTree.SubElement(one, outcome, message=_xml(message))
+    for line in lines:
+        case(
+            f"{line.key[2]}: {line.figure}", f"{line.key[0]}, {line.key[1]}",
+            "failure" if line.outcome == WORSE else None, str(line),
+        )
+    for note in notes:
+        case(note.partition(":")[0], outcome="skipped", message=note)
     if error is not None:
-        case = ElementTree.SubElement(suite, "testcase", classname="regress", name="compare")
-        ElementTree.SubElement(case, "error", message=_xml(str(error)))
+        case("compare", outcome="error", message=error)
+    suite.set("tests", str(len(suite)))
+    for outcome, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(name, str(len(suite.findall(f"testcase/{outcome}"))))
     text = ElementTree.tostring(suite, "unicode")
     write_whole(file, '<?xml version="1.0" encoding="utf-8"?>\n' + text + "\n")
 
@@ -398,44 +547,54 @@ def regress(results, baseline, update=False, work_only=False, json_file=None, ju
 
     Parameters
     ----------
-    results : list of list of path
-        The files of each of some repeated runs; of times the least counts.
+    results : callable
+        Returns the files of each of some repeated runs, as a list of lists.
     baseline : path
     update : bool
         Write the baseline instead.
     work_only : bool
     json_file, junit : path or None
-        Also write the lines there.
+        Also write the lines there, or why there are none.
     again : callable or None
         Called with the lines whose time is worse; runs them once more and returns results,
         as above. Where nothing else is worse, noise is told from a regression this way.
     """
     console = console or Console()
-    lines, notes, error = [], [], None
     try:
-        frames = [read_results(files) for files in results]
+        frames = [read_results(files) for files in results()]
         if update:
             write_baseline(make_baseline(frames, work_only), baseline)
-            console.print(escape(f"written: {baseline}, of {len(frames)} runs"))
-            return OK
-        known = read_baseline(baseline)
-        found = [figures_of(frame) for frame in frames]
-        seeds = _seeds(frames[0])
-        lines, notes = compare(least_times(found), known, seeds, work_only)
-        slower = [line for line in lines if line.outcome == WORSE]
-        if again is not None and slower and all(line.figure == "time a pass" for line in slower):
-            console.print(f"{len(slower)} times are above what is allowed; they are run again")
-            found += [figures_of(read_results(files)) for files in again(slower)]
-            lines, notes = compare(least_times(found), known, seeds, work_only)
-    except ValueError as problem:
-        error = problem
-        console.print(f"[red]cannot compare:[/] {escape(str(problem))}", soft_wrap=True)
+            lines = []
+            notes = [f"nothing is compared: {baseline} was written, of {len(frames)} runs"]
+        else:
+            lines, notes = _with_second_tries(
+                frames, read_baseline(baseline), work_only, again, console
+            )
+    except BaseException as error:
+        # Even if it was stopped: figures of an earlier run must not be taken for this one's.
+        _write_files([], [], str(error) or type(error).__name__, json_file, junit)
+        raise
+    _write_files(lines, notes, None, json_file, junit)
+    if update:
+        console.print(escape(notes[0]), soft_wrap=True)
     else:
         print_comparison(lines, notes, console)
-    if json_file is not None and error is None:
-        write_json(lines, notes, json_file)
-    if junit is not None:
-        write_junit(lines, error, junit)
-    if error is not None:
-        return CANNOT
     return REGRESSION if any(line.outcome == WORSE for line in lines) else OK
+
+
+def _with_second_tries(frames, known, work_only, again, console):
+    """`compare`, and once more with further runs if nothing but times is worse."""
+    lines, notes = compare(frames, known, work_only)
+    slower = [line for line in lines if line.outcome == WORSE]
+    if again is not None and slower and all(line.figure == TIME for line in slower):
+        console.print(f"{len(slower)} times are above what is allowed; they are run again")
+        more = [read_results(files) for files in again(slower)]
+        lines, notes = compare(frames, known, work_only, more)
+    return lines, notes
+
+
+def _write_files(lines, notes, error, json_file, junit):
+    if json_file is not None:
+        write_json(lines, notes, error, json_file)
+    if junit is not None:
+        write_junit(lines, notes, error, junit)

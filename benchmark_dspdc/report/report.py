@@ -13,7 +13,7 @@ from .verdicts import FAILS, HOLDS, UNKNOWN, judge
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 
 
-def write_report(files, folder, console=None):
+def write_report(files, folder, console=None, notes=()):
     """Write the report of result files and print the verdicts.
 
     Parameters
@@ -22,9 +22,12 @@ def write_report(files, folder, console=None):
     folder : path
         Created if need be; gets ``report.html`` and the figures.
     console : rich.console.Console or None
+    notes : list of str
+        Sentences on what the files lack, for the page.
     """
     console = console or Console()
     frame = read_results(files)
+    frame.attrs["notes"] = [*notes, *frame.attrs["notes"]]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with console.status("judging the paper's claims"):
@@ -38,7 +41,7 @@ def write_report(files, folder, console=None):
     with console.status("drawing the paper's figures"):
         from .figures import paper_figures
 
-        figures = paper_figures(frame, folder)
+        figures = paper_figures(frame, folder, frame.attrs["notes"])
     print_verdicts(verdicts, console)
     for sentence in frame.attrs["notes"]:
         console.print(escape(sentence))
@@ -54,9 +57,13 @@ def print_verdicts(verdicts, console):
                   box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("claim", overflow="fold")
     table.add_column("in the paper")
+    table.add_column("DSPDC")
     table.add_column("verdict", no_wrap=True)
     table.add_column("settings", overflow="fold")
+    table.add_column("ratios", overflow="fold")
     for verdict in verdicts:
         outcome = f"[{COLORS[verdict.outcome]}]{verdict.outcome}[/]"
-        table.add_row(verdict.claim, verdict.place, outcome, verdict.counts)
+        table.add_row(
+            verdict.claim, verdict.place, verdict.form, outcome, verdict.counts, verdict.measured
+        )
     console.print(table)

@@ -23,6 +23,12 @@ GAPS = (1e-2, 1e-4, 1e-6)
 #: A curve that ends above it says little.
 UNFINISHED = 1e-3
 
+#: A run whose last P(x) is so many times its first, or 1 if that is less, has blown up: P* is at
+#: most the first, so its relative gap is 1 up to a millionth whatever the dual bound. Slow methods
+#: keep to a few times the first value; what blows up passes any bound. Only the end counts, as
+#: values may rise and come back.
+BLOWN_UP = 1e6
+
 #: What `with_primal_gap` adds.
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
 
@@ -52,9 +58,9 @@ def read_results(files):
     """The rows of one or more result files of this suite.
 
     A solver that several files have on a problem is taken from the one named last. Runs that
-    diverged, whose last gap is not a finite number, are left out with all their points, so that
-    none of them wins; of others the points without a finite gap. All that, and what a file
-    lacks, is told in ``frame.attrs["notes"]``, a list of sentences.
+    diverged are left out with all their points, so that none of them wins; of others the points
+    without a finite gap. All that, and what a file lacks, is told in ``frame.attrs["notes"]``, a
+    list of sentences.
     """
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
@@ -68,12 +74,11 @@ def read_results(files):
             f"{count} runs are left out because a file named later has the solver and the problem"
         )
         frame = frame[~repeated]
+    if (lost := diverged(frame)).any():
+        names = frame[lost].groupby(RUN, sort=False).size().index
+        notes.append(f"{len(names)} runs diverged and are left out: {_some_names(names)}")
+        frame = frame[~lost]
     finite = np.isfinite(frame[GAP]) & np.isfinite(frame["time"])
-    ended = frame.assign(_finite=finite).groupby(RUN, sort=False)["_finite"].transform("last")
-    if not ended.all():
-        lost = frame[~ended].groupby(RUN, sort=False).size().index
-        notes.append(f"{len(lost)} runs diverged and are left out: {_some_names(lost)}")
-        frame, finite = frame[ended], finite[ended]
     if not finite.all():
         names = sorted(set(frame[~finite]["solver_name"]))
         notes.append(
@@ -85,6 +90,22 @@ def read_results(files):
     frame = frame.drop(columns="_file").reset_index(drop=True)
     frame.attrs["notes"] = notes
     return frame
+
+
+def diverged(frame):
+    """Which rows are of runs that ended without a finite gap, or blew up (see `BLOWN_UP`)."""
+    ends = frame.assign(
+        _finite=np.isfinite(frame[GAP]) & np.isfinite(frame["time"]),
+        _value=frame["objective_value"].where(np.isfinite(frame["objective_value"])),
+    ).groupby(RUN, sort=False)
+    first, last = ends["_value"].transform("first"), ends["_value"].transform("last")
+    ended = ends["_finite"].transform("last").astype(bool)
+    return ~ended | (last > BLOWN_UP * first.abs().clip(lower=1.0))
+
+
+def without_diverged(frame):
+    """The frame without any point of a run that diverged, also those from before it did."""
+    return frame[~diverged(frame)]
 
 
 def _lacking(frame, file):
@@ -199,8 +220,8 @@ def to_targets(frame, targets):
     """Time and work to each target gap, the final gap and the time in all, of every run.
 
     A run's time to a target is that of its first certified point at or below
-    it; NaN if there is none. Work is in passes, and in eigendecompositions and
-    iterations where the file has them.
+    it; NaN if there is none or the run diverged later. Work is in passes, and in
+    eigendecompositions and iterations where the file has them.
 
     Returns
     -------
@@ -209,7 +230,7 @@ def to_targets(frame, targets):
     """
     # Runs that begin anew with each budget need not take longer each time.
     last = frame.groupby(RUN, sort=False).tail(1).set_index(RUN)
-    ordered = frame.sort_values("time", kind="stable")
+    ordered = without_diverged(frame).sort_values("time", kind="stable")
     out = pd.DataFrame(index=last.index)
     for target in targets:
         reached = ordered[ordered[GAP] <= target]
@@ -290,11 +311,12 @@ _kept = (None, None)
 def rows_of(frame, dataset, objective):
     """The rows of a problem, with its primal gap; none if it is not in the frame.
 
-    For views that are asked for one by one: what belongs to the frame asked for last is kept.
+    Runs that diverged are left out, as by `read_results`. For views that are asked for one by
+    one: what belongs to the frame asked for last is kept.
     """
     global _kept
     if _kept[0] is not frame:
-        full = with_primal_gap(frame)
+        full = with_primal_gap(without_diverged(frame))
         _kept = frame, dict(iter(problems(full)))
     return _kept[1].get((dataset, objective), frame.iloc[:0])
 

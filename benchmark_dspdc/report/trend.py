@@ -2,13 +2,14 @@
 
 import math
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from ..version import __version__
 from .page import styles, write_html
-from .regress import figures_of
+from .regress import figures_of, least_time, processor, word_of
 from .results import read_results, titles
 
 #: Differences below this are taken for noise however regular the figures are.
@@ -32,18 +33,37 @@ def result_files(paths):
 
 
 def change_points(values, least):
-    """Where the level of positive values changes: indices of the first ones of a new level.
+    """Where the level of values changes: indices of the first ones of a new level.
 
-    By the pruned exact search for the levels of the logarithms with the least absolute error,
-    with a penalty on each change; levels closer than `least` are one. A level has two values at
-    least, and absolute errors do not follow a single odd run.
+    A level has two values at least, so that a single odd run is none. Zero and infinity, a gap
+    that is not reached, are levels of their own; NaN is no value. Of what is between them, by
+    the pruned exact search for the levels of the logarithms with the least absolute error,
+    with a penalty on each change; levels closer than `least` are one.
     """
+    values = np.asarray(values, dtype=float)
+    known = np.flatnonzero(~np.isnan(values))
+    states = [0 if value <= 0.0 else 2 if value == math.inf else 1 for value in values[known]]
+    # Where a state begins that lasts.
+    state = next((one for one, two in pairwise(states) if one == two), None)
+    starts = [(0, state)]
+    for k, (one, two) in enumerate(pairwise(states)):
+        if one == two != state:
+            state = one
+            starts.append((k, state))
+    marks = [int(known[k]) for k, _ in starts[1:]]
+    for (start, state), (end, _) in pairwise([*starts, (len(known), None)]):
+        if state == 1:
+            own = [known[k] for k in range(start, end) if states[k] == 1]
+            marks += (int(own[k]) for k in _steps(np.log(values[own]), least))
+    return sorted(marks)
+
+
+def _steps(logs, least):
+    """The same for logarithms of one state."""
     from ruptures import Pelt
 
-    known = np.flatnonzero(np.isfinite(values) & (np.asarray(values) > 0.0))
-    if len(known) < 4:
+    if len(logs) < 4:
         return []
-    logs = np.log(np.asarray(values)[known])
     # Differences of neighbours have little of the changes in them.
     noise = 1.4826 * float(np.median(np.abs(np.diff(logs)))) / math.sqrt(2.0)
     penalty = 3.0 * math.log(len(logs)) * max(noise, 0.25 * least)
@@ -51,8 +71,8 @@ def change_points(values, least):
     starts = [0, *ends[:-1]]
     levels = [float(np.median(logs[a:b])) for a, b in zip(starts, ends, strict=True)]
     return [
-        int(known[start]) for k, start in enumerate(starts)
-        if k > 0 and abs(math.expm1(levels[k] - levels[k - 1])) > least
+        start for k, start in enumerate(starts)
+        if k > 0 and abs(levels[k] - levels[k - 1]) > math.log1p(least)
     ]
 
 
@@ -65,32 +85,30 @@ def trend_data(paths):
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
-        runs.append((_date(frame, file), file.stem, figures_of(frame)))
+        runs.append((_date(frame, file), _label(frame, file), processor(frame), figures_of(frame)))
     if not runs:
         raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
     runs.sort(key=lambda run: run[0])
     keys = list(dict.fromkeys(key for *_, found in runs for key in found))
-    names = [f"{date:%Y-%m-%d %H:%M} {stem}" for date, stem, _ in runs]
+    names = [f"{date:%Y-%m-%d %H:%M} {label}" for date, label, *_ in runs]
+    places = [place for *_, place, _ in runs]
     short = titles(list(dict.fromkeys(key[:2] for key in keys)))
     solvers = list(dict.fromkeys(key[2] for key in keys))
     problems, changes = {}, []
     for key in keys:
         figures = problems.setdefault(key[:2], {})
-        for figure, values in _series([found.get(key) for *_, found in runs]).items():
-            kind = "time" if figure == TIME else "work"
+        for figure, values in _series([found.get(key) for *_, found in runs], places).items():
+            kind = "time" if figure.startswith(TIME) else "work"
             marks = change_points(values, LEAST_CHANGE[kind])
             figures.setdefault(figure, {})[key[2]] = dict(
                 values=[_plain(value) for value in values], changes=marks
             )
-            for k, mark in enumerate(marks):
-                before = _level(values, marks[k - 1] if k else 0, mark)
-                after = _level(values, mark, marks[k + 1] if k + 1 < len(marks) else None)
+            for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
                 changes.append(dict(
                     run=names[mark], problem=short[key[:2]], solver=key[2], figure=figure,
-                    before=_plain(before), after=_plain(after),
-                    change=_plain(after / before - 1.0),
+                    **_change(_level(values, start, mark), _level(values, mark, end)),
                 ))
-    changes.sort(key=lambda row: -abs(math.log1p(row["change"])))
+    changes.sort(key=lambda row: -_size(row))
     return dict(
         origin=f"{len(runs)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
@@ -101,8 +119,12 @@ def trend_data(paths):
     )
 
 
-def _series(found):
-    """Of the figures of one method in each file, a list for each kind; NaN where there is none."""
+def _series(found, places):
+    """Of the figures of one method in each file, a list for each kind; NaN where there is none.
+
+    Work that did not lead to the gap is infinite. Times of several processors, which `places`
+    has for each file, are several kinds.
+    """
     names = dict.fromkeys(name for own in found if own is not None for name in own["work"])
     series = {
         name: [
@@ -110,9 +132,13 @@ def _series(found):
             else float(np.mean(own["work"][name])) for own in found
         ] for name in names
     }
-    series[TIME] = [
-        math.nan if own is None or own["time"] is None else own["time"] for own in found
-    ]
+    times = [None if own is None else least_time([own]) for own in found]
+    several = len(set(places)) > 1
+    for place in dict.fromkeys(places):
+        series[f"{TIME}, on {place or 'an unknown processor'}" if several else TIME] = [
+            math.nan if time is None or at != place else time
+            for time, at in zip(times, places, strict=True)
+        ]
     return {
         name: values for name, values in series.items()
         if any(math.isfinite(value) for value in values)
@@ -121,11 +147,50 @@ def _series(found):
 
 def _level(values, start, end):
     values = np.asarray(values[start:end])
-    return float(np.median(values[np.isfinite(values)]))
+    return float(np.median(values[~np.isnan(values)]))
+
+
+def _change(before, after):
+    """Two levels, and what has changed, as a number, None if that is infinite, and in words."""
+    if after == math.inf:
+        change, text = math.inf, "not reached any more"
+    elif before == math.inf:
+        change, text = -1.0, "now reached"
+    else:
+        change = after / before - 1.0 if before > 0.0 else math.inf
+        text = f"{change:+.1%}" if math.isfinite(change) else "from nothing"
+    return dict(
+        before=_plain(before), after=_plain(after), change=_plain(change), text=text,
+        worse=change > 0.0,
+    )
+
+
+def _size(row):
+    """How large a change is, the same for twice and for half."""
+    if not row["before"] or not row["after"]:
+        return math.inf
+    return abs(math.log(row["after"]) - math.log(row["before"]))
+
+
+def described(row):
+    """A change as a sentence."""
+    before, after = (
+        "not reached" if row[name] is None else f"{row[name]:.4g}" for name in ("before", "after")
+    )
+    return (
+        f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} {before} -> {after} "
+        f"({row['text']})"
+    )
 
 
 def _plain(value):
     return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _label(frame, file):
+    """The name of a run: its file's, and the version of the benchmark if the file has it."""
+    version = word_of(frame, "benchmark-git-tag")
+    return f"{file.stem} ({version})" if version else file.stem
 
 
 def _date(frame, file):

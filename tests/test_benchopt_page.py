@@ -1,0 +1,405 @@
+"""benchopt's own page of results, with the plots and views of this benchmark, in a browser.
+
+It loads plotly, gridjs and anime.js from the web, which tests have not. plotly is put in from
+the Python package; the page calls little of the other two, so these have stand-ins here.
+"""
+
+import html
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+import yaml
+from benchopt.benchmark import Benchmark
+from benchopt.plotting import plot_benchmark
+from benchopt.plotting.helpers import reset_solver_styles
+from conftest import REPO
+from frames import ELASTIC, EXACT, MATRIX, factorized, runs, seeds
+from plotly.offline import get_plotlyjs
+from test_report import CHROMIUM, in_a_browser
+
+from benchmark_dspdc.report.results import GAPS, X_AXES, Y_AXES
+
+pytestmark = in_a_browser
+
+CONFIG = yaml.safe_load((REPO / "config.yml").read_text())
+
+#: Solvers: seconds a decade, the gap where they end, the rate of their theorem.
+SOLVERS = {
+    EXACT: (0.1, 1e-8, 1e-3), "SPDC[m=1]": (0.02, 1e-7, 2e-3), "SDCA[m=1]": (3.0, 1e-3, np.nan),
+}
+RATED = [solver for solver, (*_, rate) in SOLVERS.items() if np.isfinite(rate)]
+#: The page offers every pair of a data set and an objective; these were run. The first one has
+#: all that a list can offer, and every list is gone through on it.
+PROBLEMS = {
+    ("MTLMNN[source=aloi_like]", MATRIX): dict(eigs=5.0, objective_test_error=0.1),
+    (factorized(), ELASTIC): dict(objective_test_error=np.nan),
+    ("Sparse[n=200,p=300,random_state=0,row_nnz=10]", ELASTIC): dict(objective_test_error=np.nan),
+}
+REPETITIONS = 3
+
+
+# The page ---------------------------------------------------------------------------
+
+#: Scripts of the page by a word of their address, and what is put in their place.
+SCRIPTS = {
+    # The page is written for plotly.js 2, where a title could be a text.
+    "plotly": lambda: get_plotlyjs() + """;
+        const react = Plotly.react;
+        const titled = part => typeof part?.title === "string"
+          ? {...part, title: {text: part.title}} : part;
+        window.Plotly = {...Plotly, react: (box, data, layout) => react(box, data, {
+          ...titled(layout), xaxis: titled(layout.xaxis), yaxis: titled(layout.yaxis)})};
+    """,
+    "gridjs": lambda: """
+        window.gridjs = {html: html => ({html}), Grid: class {
+          constructor(options) { this.options = options; }
+          on() { return this; }
+          forceRender() { this.box.replaceChildren(); return this.render(this.box); }
+          render(box) {
+            this.box = box;
+            const table = document.createElement("table");
+            table.className = "gridjs-table";
+            const head = table.createTHead().insertRow(), body = table.createTBody();
+            const shown = this.options.columns.map((column, k) => [column, k])
+              .filter(([column]) => !column.hidden);
+            for (const [column] of shown) {
+              const cell = head.appendChild(document.createElement("th"));
+              cell.className = "gridjs-th";
+              cell.textContent = column.name;
+            }
+            for (const values of this.options.data) {
+              const row = body.insertRow();
+              for (const [column, k] of shown) {
+                const value = column.formatter(values[k]);
+                const cell = row.insertCell();
+                if (value?.html === undefined) cell.textContent = value;
+                else cell.innerHTML = value.html;
+              }
+            }
+            box.append(table);
+            return this;
+          }
+        }};
+    """,
+    "animejs": lambda: """
+        window.anime = {timeline() { return {add() { return this; }}; }};
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The text of the page as `benchopt run` writes it, of curves made by hand."""
+    folder = tmp_path_factory.mktemp("outputs")
+    frame = runs(*(
+        curve.assign(objective_predicted_rate=rate)
+        for (dataset, objective), more in PROBLEMS.items()
+        for solver, (decade, to, rate) in SOLVERS.items()
+        for curve in seeds(solver, decade * np.linspace(1.0, 1.3, REPETITIONS), dataset=dataset,
+                           objective=objective, to=to, points=12, **more)
+    ))
+    frame.to_parquet(folder / "run.parquet")
+    benchmark = Benchmark(REPO)
+    # Where it would write otherwise is in the repository.
+    benchmark.get_output_folder = lambda: folder
+    reset_solver_styles()
+    plot_benchmark(folder / "run.parquet", benchmark, display=False)
+    (written,) = folder.glob("*_run.html")
+    return written.read_text("utf-8")
+
+
+def with_scripts(text):
+    """The page with all that it loads put in, or left out if it is a font or a style."""
+    for word, script in SCRIPTS.items():
+        text, count = re.subn(
+            rf'<script src="https://[^"]*{word}[^"]*"></script>',
+            lambda _, script=script: f"<script>{script()}</script>", text,
+        )
+        assert count == 1, f"benchopt's page loads {word} {count} times"
+    return re.sub(r'<link [^>]*href="https://[^>]*>', "", text)
+
+
+# What is seen of it -----------------------------------------------------------------
+
+#: Goes through all views and all lists of all charts, and leaves in the page what each drew.
+PROBE = """
+<script>
+const faults = [];
+window.addEventListener("error", event => faults.push(event.message));
+window.addEventListener("unhandledrejection", event => faults.push(String(event.reason)));
+
+const wait = time => new Promise(done => setTimeout(done, time));
+// Plotly fits a figure to its box a tenth of a second after it was drawn.
+const settled = () => wait(150);
+
+const all = (box, marks) => [...document.querySelectorAll(`#${box} ${marks}`)].filter(
+  mark => mark.getClientRects().length);
+const texts = (box, marks) => all(box, marks).map(mark => mark.textContent).filter(text => text);
+
+// The page has each list twice, the second for small screens.
+const lists = kind => [...document.getElementById(`${kind}-custom-params-container`)
+  .querySelectorAll("select")];
+const ofProblem = list => /_(dataset|objective)$/.test(list.id);
+
+// Points that can be drawn of a curve on the axes of the moment.
+const drawable = (curve, axes) => curve.x.filter((x, k) => [[x, axes[0]], [curve.y[k], axes[1]]]
+  .every(([value, axis]) => Number.isFinite(value) && (axis !== "log" || value > 0))).length;
+
+const look = (view = null) => {
+  const {type = null, data = []} = getPlotData() ?? {};
+  const kind = state().plot_kind, option = kind.length + 1;
+  const box = type === "scatter" ? "plot_with_legend_container" : "plot_container";
+  const figure = document.getElementById(box)._fullLayout;
+  const axes = type !== "table" && figure ? [figure.xaxis.type, figure.yaxis.type] : [];
+  const sizes = traces => traces.filter(size => size > 0);
+  return {
+    view, kind, type, axes, scale: state().scale,
+    options: Object.fromEntries(getPlotDropdowns().map(
+      key => [key.slice(option), String(state(key))])),
+    lists: Object.fromEntries(lists(kind).map(
+      list => [list.id.slice("change_".length + option), list.value])),
+    has: sizes(type === "scatter" ? data.map(curve => drawable(curve, axes)) : []),
+    curves: sizes(all(box, ".scatterlayer .trace").map(
+      trace => trace.querySelectorAll(".points path").length)),
+    // Areas between two curves, such as quantiles.
+    hasAreas: data.filter(
+      curve => ("x_low" in curve || "y_low" in curve) && drawable(curve, axes)).length,
+    areas: all(box, ".scatterlayer .js-fill").length,
+    legend: texts("plot_legend", ".curve"),
+    bars: sizes(all(box, ".barlayer .point path").map(
+      bar => bar.getBoundingClientRect().height)),
+    names: texts(box, ".xtick"),
+    titles: texts(box, ":is(.gtitle, .xtitle, .ytitle)"),
+    remark: texts(box, ".annotation-text").join(),
+    heading: texts("table_container", "h2").join(),
+    columns: texts("table_container", "th"),
+    rows: all("table_container", "tbody tr").map(
+      row => [...row.cells].map(cell => cell.textContent)),
+    given: type === "table" ? data : [],
+    faults: faults.splice(0),
+  };
+};
+
+const choose = (list, value) => {
+  if (list.value === value) return;
+  list.value = value;
+  list.dispatchEvent(new Event("change", {bubbles: true}));
+};
+
+const combinations = lists => lists.reduce((found, list) => found.flatMap(
+  chosen => [...list.options].map(option => [...chosen, [list, option.value]])), [[]]);
+const first = lists => lists.map(list => [list, list.options[0].value]);
+
+const walk = async seen => {
+  await settled();
+  seen.first = look();
+  const views = [...document.querySelectorAll("#view-tabs span.view")];
+  for (const view of [...views, ...views.toReversed()]) {
+    view.click();
+    await settled();
+    seen.views.push(look(view.textContent));
+  }
+  const kinds = document.getElementById("plot_kind");
+  for (const {value: kind} of kinds.options) {
+    const where = lists(kind).filter(ofProblem), what = lists(kind).filter(l => !ofProblem(l));
+    for (const chosen of [
+      ...combinations(where).map(pairs => [...pairs, ...first(what)]),
+      ...combinations(what).map(pairs => [...first(where), ...pairs]),
+    ]) {
+      choose(kinds, kind);
+      for (const [list, value] of chosen) choose(list, value);
+      await wait(0);
+      seen.choices.push(look());
+    }
+    seen.offered[kind] = Object.fromEntries(lists(kind).map(
+      list => [list.id.slice(`change_${kind}_`.length), [...list.options].map(o => o.value)]));
+  }
+  await settled();
+  seen.faults.push(...faults);
+};
+
+window.addEventListener("load", async () => {
+  const seen = {views: [], choices: [], offered: {}, faults: []};
+  try { await walk(seen); } catch (error) { seen.faults.push(error.stack); }
+  const box = document.createElement("pre");
+  box.id = "seen";
+  box.textContent = JSON.stringify(seen);
+  document.body.append(box);
+});
+</script>
+"""
+
+
+def opened(text, folder):
+    """Open a page without a network; returns what the probe saw, with its console and requests."""
+    file, log = folder / "page.html", folder / "net.json"
+    file.write_text(text.replace("<head>", "<head>" + PROBE, 1), "utf-8")
+    done = subprocess.run([
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+        "--no-first-run", "--disable-background-networking", "--disable-component-update",
+        "--disable-sync", "--enable-logging=stderr", "--window-size=1600,1000",
+        "--host-resolver-rules=MAP * ~NOTFOUND", f"--log-net-log={log}",
+        f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=600000", "--dump-dom",
+        file.as_uri(),
+    ], capture_output=True, text=True, timeout=240, check=True)
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
+    assert found, done.stdout[-2000:]
+    seen = json.loads(html.unescape(found[1]))
+    seen["console"] = re.findall(r".*CONSOLE.*", done.stderr)
+    # Those of the browser itself, for its updates, come from no origin.
+    seen["requests"] = {
+        url for line in log.read_text().splitlines()
+        if '"initiator":' in line and '"initiator":"not an origin"' not in line
+        for url in re.findall(r'"url":"(https?://[^"]*)"', line)
+    }
+    return seen
+
+
+@pytest.fixture(scope="module")
+def seen(page, tmp_path_factory):
+    return opened(with_scripts(page), tmp_path_factory.mktemp("with_scripts"))
+
+
+# Tests ------------------------------------------------------------------------------
+
+def test_without_a_network_the_page_is_empty_as_the_docs_say(page, tmp_path):
+    found = opened(page, tmp_path)
+    change = "; if benchopt ships its scripts, change docs/reading-results.md, Without a network"
+    for word in SCRIPTS:
+        assert any(word in url for url in found["requests"]), f"{word} is not asked for{change}"
+    assert len(found["views"]) == 2 * len(CONFIG["plot_configs"])
+    for look in (found["first"], *found["views"], *found["choices"]):
+        drawn = [look[marks] for marks in ("curves", "bars", "rows", "titles")]
+        assert drawn == [[]] * 4, f"{look['kind']} draws{change}"
+
+
+def test_nothing_fails_and_no_request_leaves(seen):
+    for look in (seen["first"], *seen["views"], *seen["choices"]):
+        assert look["faults"] == [], (look["view"], look["kind"], look["options"])
+    assert seen["faults"] == []
+    assert seen["console"] == []
+    assert seen["requests"] == set()
+
+
+def test_every_view_can_be_chosen_and_draws(seen):
+    views = CONFIG["plot_configs"]
+    assert [look["view"] for look in seen["views"]] == [*views, *reversed(views)]
+    for look in seen["views"]:
+        view, kind = views[look["view"]], look["kind"]
+        assert kind == view["plot_kind"]
+        assert look["scale"] == view.get("scale", look["scale"])
+        for key, value in view.items():
+            if key not in ("plot_kind", "scale"):
+                assert look["options"][key.removeprefix(f"{kind}_")] == str(value)
+        # The lists beside it say what is drawn.
+        assert look["lists"] == look["options"]
+        check(look)
+    # The page opens with the first of them.
+    assert seen["first"] | {"view": None} == seen["views"][0] | {"view": None}
+
+
+def test_every_choice_of_every_list_draws(seen):
+    assert list(seen["offered"]) == CONFIG["plots"]
+    for kind, lists in seen["offered"].items():
+        looks = [look for look in seen["choices"] if look["kind"] == kind]
+        for name, values in lists.items():
+            assert {look["options"][name] for look in looks} == set(values), (kind, name)
+        for name, names in (("dataset", 0), ("objective", 1)):
+            if name in lists:
+                assert lists[name] == list(dict.fromkeys(key[names] for key in PROBLEMS))
+        if "gap" in lists:
+            assert lists["gap"] == [str(gap) for gap in GAPS]
+    assert set(seen["offered"]["gaps_and_scores"]["X_axis"]) == set(X_AXES)
+    assert "3-NN error on the test data" in seen["offered"]["gaps_and_scores"]["Y"]
+    for look in seen["choices"]:
+        check(look)
+
+
+def check(look):
+    """Something is drawn for each solver, and it is what was asked for."""
+    kind, options = look["kind"], look["options"]
+    named = (kind, options)
+    problem = (options.get("dataset"), options.get("objective"))
+    run = problem in PROBLEMS or kind == "performance_profile"
+    headings = [look["heading"]] if look["type"] == "table" else look["titles"]
+    assert headings, named
+    for name in problem if kind != "performance_profile" else ():
+        assert name in headings[0], named
+    reached = [s for s, (_, to, _) in SOLVERS.items() if to < float(options.get("gap", "inf"))]
+    if look["type"] == "scatter":
+        expected = curves_of(kind, options) if run else []
+        assert look["curves"] == look["has"], named
+        assert len(look["curves"]) == len(expected), named
+        assert look["areas"] == look["hasAreas"], named
+        assert set(look["legend"]) >= set(expected), named
+        assert (look["remark"] == "Not available") == (not run), named
+        for title, text in zip(headings[1:], labels_of(kind, options), strict=True):
+            assert title.startswith(text), named
+    elif look["type"] == "bar_chart":
+        names = [s if s in reached else f"{s}, not reached" for s in SOLVERS]
+        assert look["names"] == names if run else look["remark"] == "Not available", named
+        there = reached if run else []
+        assert len([height for height in look["bars"] if height > 0]) == len(there), named
+        # A line on the bar for each repetition.
+        assert look["curves"] == [REPETITIONS] * len(there), named
+        assert headings[1] == f"seconds to a relative gap of {float(options['gap']):g}", named
+    else:
+        assert [row[0] for row in look["rows"]] == (sorted(SOLVERS) if run else []), named
+        assert all(len(row) == len(look["columns"]) for row in look["rows"]), named
+        if run and kind == "speed_ups":
+            assert look["columns"] == ["method", *SOLVERS]
+            for solver, *cells in look["rows"]:
+                for other, cell in zip(SOLVERS, cells, strict=True):
+                    assert (cell == "-") == (not {solver, other} <= set(reached)), named
+        elif run:
+            work = "eigs" if options["objective"] == MATRIX else "passes"
+            assert work in look["columns"][2], named
+            for solver, *cells in look["rows"]:
+                missing = sum(SOLVERS[solver][1] >= gap for gap in GAPS)
+                assert cells.count("-") == 2 * missing, named
+
+
+def curves_of(kind, options):
+    """The names of the curves that a chart draws of a problem that was run."""
+    if kind == "performance_profile":
+        return [f"{solver} ({len(PROBLEMS)} problems)" for solver in SOLVERS]
+    if kind == "predicted_rate":
+        return [name for solver in RATED for name in (solver, f"{solver}, predicted")]
+    return RATED if options.get("objective_column") == "objective_predicted_rate" else [*SOLVERS]
+
+
+def labels_of(kind, options):
+    """How the titles of the axes of a chart of curves are to begin."""
+    return {
+        "objective_curve": lambda: [options["X_axis"], "Objective Value"],
+        "gaps_and_scores": lambda: [X_AXES[options["X_axis"]][1], Y_AXES[options["Y"]][1]],
+        "performance_profile": lambda: [
+            "factor of the fastest method's time", "share of problems"
+        ],
+        "predicted_rate": lambda: [
+            options["X_axis"], "P(x) - D(y), and its first value times (1 - rate)^t"
+        ],
+    }[kind]()
+
+
+def test_tables_do_not_round_what_the_plots_wrote_away(seen):
+    tables = [look for look in seen["views"] if look["type"] == "table"]
+    assert tables
+    for look in tables:
+        for shown, given in zip(sorted(look["rows"]), sorted(look["given"]), strict=True):
+            for one, other in zip(shown, given, strict=True):
+                assert one == other or float(one) == pytest.approx(float(other), rel=0.01), shown
+
+
+def test_columns_of_a_table_have_names_of_their_own(seen):
+    for look in seen["views"]:
+        assert len(set(look["columns"])) == len(look["columns"]), look["view"]
+
+
+def test_a_view_looks_the_same_whatever_was_looked_at_before(seen):
+    for name in CONFIG["plot_configs"]:
+        one, two = (look["axes"] for look in seen["views"] if look["view"] == name)
+        assert one == two, name
