@@ -74,5 +74,15 @@ class Objective(BaseObjective):
             **self.task.scores(x),
         )
 
+    # benchopt caches every budget of a solver that begins anew with each under a key without the
+    # data set; so what that is known by belongs to the objective.
+    def _get_state(self):
+        if self._dataset is None:
+            return getattr(self, "data_state", {})
+        return self._dataset._get_state()
+
+    def __setstate__(self, state):
+        self.data_state = state
+
     def get_one_result(self):
         return dict(x=np.zeros(self.problem.x_shape), y=np.zeros(self.problem.shape[0]))

@@ -4,7 +4,7 @@ import yaml
 
 from .report.regress import CannotCompare
 from .report.results import parse
-from .running import INTERRUPTED, benchopt_run
+from .running import STOPPED, benchopt_run
 from .targets import benchmark_folder
 
 #: How often runs whose time is too long are made once more. A machine that is busy for a
@@ -50,7 +50,7 @@ def _run(config, name, options):
         benchmark_folder(),
         ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options], name,
     )
-    if done.code == INTERRUPTED:
+    if done.code in STOPPED:
         raise KeyboardInterrupt
     if done.file is None:
         raise CannotCompare(f"the run of {config} left no result file")

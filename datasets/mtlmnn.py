@@ -1,6 +1,7 @@
 from benchopt import BaseDataset
 
 from benchmark_dspdc.data import load_metric_learning
+from benchmark_dspdc.data.libsvm import version
 
 
 class Dataset(BaseDataset):
@@ -45,3 +46,10 @@ class Dataset(BaseDataset):
             kind="mt_lmnn", n_neighbors=self.n_neighbors, n_impostors=self.n_impostors,
             metrics=self.metrics, **{k: v for k, v in data._asdict().items() if k != "rule"},
         )
+
+    # As in libsvm.py.
+    def _get_state(self):
+        return {"files": version(self.source)}
+
+    def __setstate__(self, state):
+        pass

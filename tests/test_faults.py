@@ -142,7 +142,8 @@ def in_own_namespace(mounts, *command, after="true", **environment):
     )
 
 
-# Elsewhere on Linux they fail, rather than be skipped unseen: see .github/workflows/tests.yml.
+# On Linux they fail where mounting is forbidden, rather than be skipped unseen; what allows it is
+# in .github/workflows/tests.yml.
 namespaces = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces of Linux")
 
 
