@@ -358,11 +358,12 @@ def test_a_baseline_of_work_alone_has_no_times(place, capsys):
 def test_the_tolerance_of_time_comes_from_the_spread_of_runs():
     def tolerances(times):
         frames = [measured(time=t) for t in times]
-        lines, _ = regress.compare(frames[:1], regress.make_baseline(frames))
+        lines, told = regress.compare(frames[:1], regress.make_baseline(frames))
+        assert bool(told) == (max(times) > 1.3)         # too noisy for a slowdown to be seen
         return [round(line.tolerance, 2) for line in lines if line.figure == "time a pass"]
     assert tolerances((1.0, 1.0, 1.0)) == [0.10, 0.10]
     assert tolerances((1.0, 1.04, 1.08)) == [0.16, 0.10]
-    assert tolerances((1.0, 1.5, 2.0)) == [0.22, 0.10]
+    assert tolerances((1.0, 1.5, 2.0)) == [2.0, 0.10]
     assert tolerances((1.0,)) == [0.22, 0.22]
 
 
@@ -408,7 +409,7 @@ def test_a_baseline_has_the_least_time_of_its_runs_as_results_have():
     assert value == pytest.approx(regress.least_time(found), rel=1e-4)
     assert value == pytest.approx(regress.least_time(found[1:2]), rel=1e-4)
     # 30 % more is outside of the largest tolerance, whichever run it is of.
-    assert regress.least_time(found[:1]) * 1.3 > (1 + regress.MOST_TIME_TOLERANCE) * value
+    assert regress.least_time(found[:1]) * 1.3 > (1 + regress.TIME_TOLERANCE) * value
 
 
 def test_only_configs_with_the_data_are_run_again(tmp_path, monkeypatch):
