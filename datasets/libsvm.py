@@ -1,10 +1,10 @@
 from benchopt import BaseDataset
 
 from benchmark_dspdc.data import load_libsvm, reduce
-from benchmark_dspdc.data.libsvm import version
+from benchmark_dspdc.data.libsvm import FromLibsvm
 
 
-class Dataset(BaseDataset):
+class Dataset(FromLibsvm, BaseDataset):
     """Any data set of the LIBSVM collection, as it is or reduced to A = UV.
 
     `name` is libsvmdata's, or one imported with
@@ -37,11 +37,3 @@ class Dataset(BaseDataset):
             A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test,
             materialize=self.materialize,
         )
-
-    # benchopt's cache knows a data set by its parameters. The file that was imported under a
-    # name belongs to the key as well.
-    def _get_state(self):
-        return {"files": version(self._parameters["name"], test=True)}
-
-    def __setstate__(self, state):
-        pass

@@ -1,10 +1,10 @@
 from benchopt import BaseDataset
 
 from benchmark_dspdc.data import load_metric_learning
-from benchmark_dspdc.data.libsvm import version
+from benchmark_dspdc.data.libsvm import FromLibsvm
 
 
-class Dataset(BaseDataset):
+class Dataset(FromLibsvm, BaseDataset):
     """Multi-task large margin nearest neighbours: a metric for each task (figure 4).
 
     `source` is aloi, letter, mnist, pendigits (libsvmdata), digits (bundled) or aloi_like
@@ -27,6 +27,7 @@ class Dataset(BaseDataset):
     }
     test_parameters = {"max_per_class": [12], "d": [4]}
     requirements = []
+    named_by = "source"
 
     def __repr__(self):
         # Most parameters are None most of the time.
@@ -46,10 +47,3 @@ class Dataset(BaseDataset):
             kind="mt_lmnn", n_neighbors=self.n_neighbors, n_impostors=self.n_impostors,
             metrics=self.metrics, **{k: v for k, v in data._asdict().items() if k != "rule"},
         )
-
-    # As in libsvm.py.
-    def _get_state(self):
-        return {"files": version(self.source)}
-
-    def __setstate__(self, state):
-        pass

@@ -12,5 +12,6 @@ CASES = dict.fromkeys(fuzz.SURFACES, 300) | {"result files": 150}
 def test_cases_made_up_at_random_end_in_a_result_or_a_documented_error(name, tmp_path, home):
     tally = fuzz.Tally(fuzz.SURFACES[name], tmp_path)
     fuzz.search(tally, CASES[name], seed=0 if hypothesis.settings().derandomize else None)
-    # Neither all refused nor all taken, or the cases would be of no use.
-    assert min(tally.counts.values()) > CASES[name] / 20
+    # Neither all refused nor all taken, or the cases would be of no use. Of mt_lmnn about one in
+    # twenty is taken, more or less: hypothesis also draws from constants of loaded modules.
+    assert min(tally.counts.values()) > CASES[name] / 40

@@ -217,6 +217,22 @@ def version(name, test=False):
     return None if stamp is None else repr([data_home(), stamp])
 
 
+class FromLibsvm:
+    """Mixin of benchopt's data sets that are read from this cache.
+
+    benchopt's cache knows a data set by its parameters. The files that were imported under the
+    name in the parameter `named_by` belong to the key as well.
+    """
+
+    named_by = "name"
+
+    def _get_state(self):
+        return {"files": version(self._parameters[self.named_by], test=True)}
+
+    def __setstate__(self, state):
+        pass
+
+
 def raw(name):
     """Load a data set with its labels as they are in the source.
 
