@@ -163,7 +163,7 @@ def test_moduli_of_the_options_are_those_of_the_constants():
         assert row.iterations == pytest.approx(NATS * (n + Lambda / strength))
 
 
-@pytest.mark.parametrize("kind", daily(KINDS, "factorized", "csr", "metric"))
+@pytest.mark.parametrize("kind", daily(KINDS, "csr"))
 def test_work_of_an_iteration_is_what_the_methods_count(kind):
     problem = {
         "matrix": lambda: risk_problem("square").problem, "trace": lambda: trace_problem().problem,
