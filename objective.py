@@ -17,7 +17,7 @@ class Objective(BaseObjective):
     `passes` counts multiply-adds in units of one A x plus one A'y. `predicted_rate` is
     what a method's theorem promises an iteration, where it has one; `block_rows` and
     `block_columns` are the m and q that it took or chose; `reference_seconds` is the time of
-    a loop that stands for the machine's speed, measured before the run.
+    a loop that stands for the machine's speed, measured at that point.
     """
 
     name = "ERM"

@@ -195,7 +195,6 @@ def _run(options):
         print("benchmark_dspdc: no curve was finished", file=sys.stderr)
     else:
         print_summary([done.file])
-        print(f"results: {done.file}")
     return done.code or int(done.file is None)
 
 

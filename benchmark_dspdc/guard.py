@@ -7,10 +7,6 @@ from .report.results import parse
 from .running import STOPPED, benchopt_run
 from .targets import benchmark_folder
 
-#: How often runs whose time is too long are made once more. A machine that is busy for a
-#: while is no regression; code that is slower is so every time.
-TRIES = 2
-
 
 def repeated_runs(configs, count, first_seed=False):
     """Run some configs so many times; returns for each time the result files of all.
@@ -27,7 +23,7 @@ def repeated_runs(configs, count, first_seed=False):
 
 
 def measured_again(configs):
-    """A function that runs some lines of a comparison again; it returns lists of result files."""
+    """A function that runs the problems of some lines again; it returns lists of result files."""
     def again(lines):
         found = []
         for config in configs:
@@ -35,11 +31,12 @@ def measured_again(configs):
             names = yaml.safe_load(config.read_text()).get("dataset")
             kinds = [parse(str(name))[0] for name in names or ()]
             own = [line for line in lines if not names or parse(line.key[0])[0] in kinds]
+            # All methods of a problem, as times are also compared with those of the others.
             chosen = []
-            for option, place in (("-d", 0), ("-s", 2)):
-                for name in dict.fromkeys(line.key[place] for line in own):
-                    chosen += [option, name]
-            found += [[_run(config, "regress_again", chosen)] for _ in range(TRIES) if own]
+            for name in dict.fromkeys(line.key[0] for line in own):
+                chosen += ["-d", name]
+            if own:
+                found.append([_run(config, "regress_again", chosen)])
         return found
     return again
 

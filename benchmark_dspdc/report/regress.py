@@ -1,14 +1,14 @@
 """``python -m benchmark_dspdc regress``: has a method become slower than a baseline says?
 
 Two kinds of figures of each method on each problem. Work, the passes and eigendecompositions
-to common gaps at fixed seeds, is the same on every machine up to rounding. Time is seconds a
-pass over the time of a reference loop in the same run, and is compared on the same kind of
-machine only; what it varies by without a change is part of the baseline.
+to common gaps at fixed seeds, is the same on every machine up to rounding. Time is compared on
+the same kind of machine only, and what it varies by without a change is part of the baseline.
 
-Times are compared as least times, see `least_time`: those of one run, and of the runs that were
-made again because it was too slow, with those of all runs of the baseline. What disturbs a run
-makes it slower and never faster, so a least time has little noise in it, and more runs can only
-bring it nearer to what the code takes.
+A machine that others use as well changes its speed from one moment to the next. So a time is a
+multiple of a reference loop's, which is measured at every point of a curve, see `curve_time`.
+What is left of the noise concerns most methods alike, so beside it there is a second figure, the
+time as a multiple of what the methods of the same problem take in the middle: it sees a smaller
+slowdown of one method, the first one sees a slowdown of all.
 """
 
 import json
@@ -39,17 +39,22 @@ WORK_TOLERANCE = 0.02
 
 #: Time may differ by so many times what repeated runs do, but by no less than the first; by the
 #: second where there was one run alone.
-TIMES_SPREAD = 2.0
+TIMES_SPREAD = 1.5
 LEAST_TIME_TOLERANCE, TIME_TOLERANCE = 0.10, 0.22
 
 #: A slowdown that should be seen. Where times vary too much for that, it is said.
 SLOWDOWN = 0.30
 
-#: The figure that is no work.
-TIME = "time a pass"
+#: The figures that are no work; the second where a problem has so many methods.
+TIMES = TIME, BESIDE = "time a pass", "time beside others"
+MANY = 5
+
+#: How often runs whose time is too long are made once more. A machine that is busy for a
+#: while is no regression; code that is slower is so every time.
+TRIES = 2
 
 #: Of the format of baseline files.
-FORMAT = 1
+FORMAT = 2
 
 SAME, BETTER, WORSE = "same", "better", "worse"
 OK, REGRESSION = 0, 1
@@ -132,16 +137,12 @@ def figures_of(frame):
     -------
     dict
         For (data set, objective, solver) a dict: `work`, a dict of lists, one number for each
-        repetition; `checks`, the points of each repetition; `seconds`, the least a pass of all
-        repetitions, and `reference`, the least reference time of the file. The last two are
-        infinite where they are not known.
+        repetition; `checks`, the points of each repetition; `times`, a dict of `TIME` and
+        `BESIDE`, without those that are not known.
     """
-    reference = _least(frame[REFERENCE]) if REFERENCE in frame else math.inf
-    found = {}
+    found, repetitions = {}, {}
     for key, run in frame.sort_values("stop_val", kind="stable").groupby(RUN, sort=True):
-        own = found.setdefault(
-            key[:3], dict(work={}, checks=[], seconds=math.inf, reference=reference)
-        )
+        own = found.setdefault(key[:3], dict(work={}, checks=[], times={}))
         own["checks"].append(len(run))
         for column in (PASSES, EIGENDECOMPOSITIONS):
             if column not in run or not (run[column] > 0).any():
@@ -151,39 +152,59 @@ def figures_of(frame):
                 own["work"].setdefault(f"{name} to {label(target)}", []).append(
                     work_to(run, column, target)
                 )
-        passes = float(run[PASSES].iloc[-1])
-        if passes > 0.0:
-            own["seconds"] = min(own["seconds"], _least([float(run["time"].max()) / passes]))
+        repetitions.setdefault(key[:3], []).append(run)
+    problems = {}
+    for key, some in repetitions.items():
+        time = curve_time(some)
+        if 0.0 < time < math.inf:
+            found[key]["times"][TIME] = time
+            problems.setdefault(key[:2], []).append(found[key]["times"])
+    for some in problems.values():
+        middle = float(np.median([times[TIME] for times in some]))
+        for times in some if len(some) >= MANY else ():
+            times[BESIDE] = times[TIME] / middle
     return found
 
 
-def _least(values):
-    """The least of those that can be a time, infinite if there is none."""
-    values = np.asarray(values, dtype=float)
-    return float(np.min(values[np.isfinite(values) & (values > 0.0)], initial=math.inf))
+def curve_time(repetitions):
+    """The time a pass of a method on a problem, as a multiple of the reference loop's.
 
-
-def least_time(runs):
-    """The time of a curve: its least seconds a pass over the least reference time.
-
-    Both are the least of all runs, each by itself. A run of few curves measures the reference
-    a few times only, so its own least is too long and would make a slow curve look fast.
+    Each stretch between two points is a multiple of what the loop took at its ends: milliseconds
+    apart, they see the same machine. Of each the repetition in the middle counts, by pass, as
+    seeds may do other work.
 
     Parameters
     ----------
-    runs : list of dict
-        The curve's figures in each file that has it.
+    repetitions : list of DataFrame
+        The points of each, in order.
 
     Returns
     -------
-    float or None
-        None if no file has both.
+    float
+        Not a number or infinite if it is not known.
     """
-    known = [own for own in runs if math.isfinite(own["seconds"] + own["reference"])]
-    if not known:
-        return None
-    time = min(own["seconds"] for own in known) / min(own["reference"] for own in known)
-    return time if 0.0 < time < math.inf else None
+    stretches = {}
+    for run in repetitions:
+        if REFERENCE not in run:
+            return math.nan
+        speed = run[REFERENCE].to_numpy(dtype=float)
+        before = np.concatenate([speed[:1], speed[:-1]])
+        with np.errstate(all="ignore"):
+            times = np.diff(run["time"].to_numpy(dtype=float), prepend=0.0) / (
+                0.5 * (before + speed)
+            )
+        passes = np.diff(run[PASSES].to_numpy(dtype=float), prepend=0.0)
+        for k, stretch in enumerate(zip(times.tolist(), passes.tolist(), strict=True)):
+            stretches.setdefault(k, []).append(stretch)
+    time = work = 0.0
+    for some in stretches.values():
+        mean = sum(passes for _, passes in some) / len(some)
+        # Before the first pass there is time all the same.
+        time += float(np.median([
+            value * (mean / passes if passes > 0.0 else 1.0) for value, passes in some
+        ]))
+        work += mean
+    return time / work if work > 0.0 else math.inf
 
 
 # Baselines --------------------------------------------------------------------------
@@ -242,19 +263,24 @@ def make_baseline(frames, work_only=False):
     rows = []
     for key, own in sorted(every[0].items()):
         row = dict(dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
-                   checks=own["checks"])
-        least = least_time([found[key] for found in every])
-        times = [least_time([found[key]]) for found in every]
-        if None not in (least, *times) and not work_only:
-            spread = max(abs(time / least - 1.0) for time in times) if len(times) > 1 else None
-            row["time"] = dict(
-                value=float(f"{least:.5g}"),
-                spread=None if spread is None else float(f"{spread:.3g}"),
-            )
+                   checks=own["checks"], times={})
+        for name in () if work_only else own["times"]:
+            times = [found[key]["times"].get(name) for found in every]
+            if None not in times:
+                row["times"][name] = _middle(times)
         rows.append(row)
     return dict(
         format=FORMAT, version=__version__, machine=min(places), seeds=seeds, runs=len(frames),
         figures=rows,
+    )
+
+
+def _middle(times):
+    """What runs have in the middle, and how far any is from it; unknown if there is but one."""
+    value = float(np.median(times))
+    spread = max(abs(time / value - 1.0) for time in times)
+    return dict(
+        value=float(f"{value:.5g}"), spread=float(f"{spread:.3g}") if len(times) > 1 else None
     )
 
 
@@ -277,7 +303,8 @@ def read_baseline(file):
         found = json.loads(file.read_text("utf-8"))
         if found["format"] != FORMAT:
             raise CannotCompare(
-                f"{file} has format {found['format']!r}, this version reads {FORMAT}"
+                f"{file} has format {found['format']!r}, this version reads {FORMAT}; --update "
+                "makes a new one"
             )
         _check_head(found)
         for row in found["figures"]:
@@ -317,12 +344,15 @@ def _check_row(row, repetitions):
     for values in (row["checks"], *row["work"].values()):
         if not isinstance(values, list) or len(values) != repetitions:
             raise ValueError(f"{values!r} is not a number for each of {repetitions} repetitions")
-    time = row.get("time", dict(value=1.0))
+    if not set(row["times"]) <= set(TIMES):
+        raise ValueError(f"times is {row['times']!r}")
     amounts = [value for values in row["work"].values() for value in values]
+    for time in row["times"].values():
+        amounts += [time.get("spread"), time["value"] or -1]
     known = all(map(_is_count, row["checks"])) and all(
-        value is None or _is_amount(value) for value in (*amounts, time.get("spread"))
+        value is None or _is_amount(value) for value in amounts
     )
-    if not known or not _is_amount(time["value"]) or time["value"] == 0:
+    if not known:
         raise ValueError(f"a number of {row['solver']} is none, negative or infinite")
 
 
@@ -364,13 +394,13 @@ def compare(frames, baseline, work_only=False, again=()):
     Parameters
     ----------
     frames : list of DataFrame
-        Results of repeated runs: the work of each counts, and the least time of all.
+        Results of repeated runs: the work of each counts, and the least of their times.
     baseline : dict
         From `read_baseline` or `make_baseline`.
     work_only : bool
         Times are then left out, and fewer repetitions than the baseline's will do.
     again : list of DataFrame
-        Further runs of some of the curves, for their times alone.
+        Further runs of some of the problems, for their times alone.
 
     Returns
     -------
@@ -384,7 +414,7 @@ def compare(frames, baseline, work_only=False, again=()):
         _check_same_runs(found, known, _seeds(frame), baseline["seeds"], work_only)
     given = _seeds(frames[0])["repetitions"]
     here, notes = {processor(frame) or machine() for frame in (*frames, *again)}, []
-    known_times = any("time" in row for row in baseline["figures"])
+    known_times = any(row["times"] for row in baseline["figures"])
     timed = not work_only and here == {baseline["machine"]}
     if not work_only and not known_times:
         notes.append("times are not compared: the baseline has none (--update measures them)")
@@ -400,19 +430,29 @@ def compare(frames, baseline, work_only=False, again=()):
             for line in _work_lines(key, row, found[key], given):
                 by.setdefault(line.figure, []).append(line)
         lines += map(_worst, by.values())
-        if timed and "time" in row:
-            now = least_time([found[key] for found in (*runs, *more) if key in found])
-            if now is None:
+        for name, time in row["times"].items() if timed else ():
+            first, later = (
+                [found[key]["times"].get(name) for found in some if key in found]
+                for some in (runs, more)
+            )
+            if None in (*first, *later):
                 raise CannotCompare(f"{_name(key)}: the result has no reference time")
-            spread = row["time"].get("spread")
+            spread = time.get("spread")
             tolerance = TIME_TOLERANCE if spread is None else max(
                 TIMES_SPREAD * spread, LEAST_TIME_TOLERANCE
             )
-            lines.append(Line(key, TIME, row["time"]["value"], now, tolerance))
-    times = [line.tolerance for line in lines if line.figure == TIME]
-    if blind := sum(tolerance >= SLOWDOWN for tolerance in times):
+            line = Line(key, name, time["value"], min(first), tolerance)
+            # Code that is slower is so every time.
+            lines.append(
+                line._replace(now=min(*first, *later)) if line.outcome == WORSE and later else line
+            )
+    finest = {}
+    for line in lines:
+        if line.figure in TIMES:
+            finest[line.key] = min(finest.get(line.key, math.inf), line.tolerance)
+    if blind := sum(tolerance >= SLOWDOWN for tolerance in finest.values()):
         notes.append(
-            f"{blind} of {len(times)} times varied so much in the runs of the baseline that "
+            f"{blind} of {len(finest)} times varied so much in the runs of the baseline that "
             f"{SLOWDOWN:.0%} more would not be seen: make it on a quieter machine"
         )
     return lines, notes
@@ -475,19 +515,19 @@ def print_comparison(lines, notes, console):
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("data", "method"):
         table.add_column(name, overflow="fold")
-    for name in ("work", "time", "allowed"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("work", TIME, "of", BESIDE, "of"):
+        table.add_column(name, justify="right", no_wrap=name == "of")
     by, titled = {}, titles(list(dict.fromkeys(line.key[:2] for line in lines)))
     for line in lines:
         by.setdefault(line.key, []).append(line)
     for key, own in by.items():
-        work = _worst([line for line in own if line.figure != TIME])
-        time = _worst([line for line in own if line.figure == TIME])
-        table.add_row(
-            escape(titled[key[:2]]), escape(key[2]), _shown(work),
-            _shown(time), "-" if time is None else f"{time.tolerance:.0%}",
-        )
+        cells = [_shown(_worst([line for line in own if line.figure not in TIMES]))]
+        for name in TIMES:
+            line = _worst([line for line in own if line.figure == name])
+            cells += [_shown(line), "-" if line is None else f"{line.tolerance:.0%}"]
+        table.add_row(escape(titled[key[:2]]), escape(key[2]), *cells)
     console.print(table)
+    console.print("of: the change that is allowed, by what repeated runs differ in")
     for outcome, sentence in ((WORSE, "worse"), (BETTER, "better: --update raises the baseline")):
         changed = [line for line in lines if line.outcome == outcome]
         if changed:
@@ -566,8 +606,8 @@ def regress(results, baseline, update=False, work_only=False, json_file=None, ju
     json_file, junit : path or None
         Also write the lines there, or why there are none.
     again : callable or None
-        Called with the lines whose time is worse; runs them once more and returns results,
-        as above. Where nothing else is worse, noise is told from a regression this way.
+        Called with the lines whose time is worse; runs their problems once more and returns
+        results, as above. Where nothing else is worse, noise is told from a regression this way.
     """
     console = console or Console()
     try:
@@ -593,12 +633,15 @@ def regress(results, baseline, update=False, work_only=False, json_file=None, ju
 
 
 def _with_second_tries(frames, known, work_only, again, console):
-    """`compare`, and once more with further runs if nothing but times is worse."""
+    """`compare`, and again with further runs while nothing but times is worse."""
     lines, notes = compare(frames, known, work_only)
-    slower = [line for line in lines if line.outcome == WORSE]
-    if again is not None and slower and all(line.figure == TIME for line in slower):
+    more = []
+    for _ in range(TRIES):
+        slower = [line for line in lines if line.outcome == WORSE]
+        if again is None or not slower or any(line.figure not in TIMES for line in slower):
+            break
         console.print(f"{len(slower)} times are above what is allowed; they are run again")
-        more = [read_results(files) for files in again(slower)]
+        more += [read_results(files) for files in again(slower)]
         lines, notes = compare(frames, known, work_only, more)
     return lines, notes
 

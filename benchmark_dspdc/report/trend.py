@@ -9,7 +9,8 @@ import numpy as np
 
 from ..version import __version__
 from .page import styles, write_html
-from .regress import figures_of, least_time, processor, word_of
+from .regress import TIME as TIME_OF_CURVES
+from .regress import figures_of, processor, word_of
 from .results import read_results, titles
 
 #: Differences below this are taken for noise however regular the figures are.
@@ -132,7 +133,7 @@ def _series(found, places):
             else float(np.mean(own["work"][name])) for own in found
         ] for name in names
     }
-    times = [None if own is None else least_time([own]) for own in found]
+    times = [None if own is None else own["times"].get(TIME_OF_CURVES) for own in found]
     several = len(set(places)) > 1
     for place in dict.fromkeys(places):
         series[f"{TIME}, on {place or 'an unknown processor'}" if several else TIME] = [
