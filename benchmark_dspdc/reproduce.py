@@ -58,7 +58,7 @@ PARTS = (
     Part("tables", "tables", 1.0, ("-d", "MatrixRisk[n=60,p=10,d=20]")),
     Part("figure1", "figure1", 2.5),
     Part("figure2", "figure2", 2.0),
-    Part("figure3", "figure3", 7.5, ("-d", "MatrixRisk[n=100,p=100,d=100]"), 1e-5, 2,
+    Part("figure3", "figure3", 6.0, ("-d", "MatrixRisk[n=100,p=100,d=100]"), 1e-5, 2,
          "figure3_short"),
     Part("figure3", "figure3", 8.0, ("-d", "MatrixRisk[n=100,p=100,d=200]"), 1e-5, 2,
          "figure3_shorter"),
@@ -71,7 +71,7 @@ BASE = 1200.0
 LONG, LONG_TOL = 3600.0, 1e-8
 
 #: Part of the budget that is kept for the report.
-RESERVED = 0.03
+RESERVED = 0.02
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 

@@ -53,6 +53,14 @@ def daily(values, *chosen):
     ]
 
 
+#: Every operator and every loss by day, every operator with every loss at night, as above.
+KERNELS = [
+    pytest.param(operator, loss, marks=(
+        () if operator == "dense" or loss == "smoothed_hinge" else pytest.mark.nightly
+    )) for operator in OPERATORS for loss in LOSSES
+]
+
+
 def make_factors(n=30, p=12, d=5, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, d)), rng.standard_normal((d, p)) / np.sqrt(d)

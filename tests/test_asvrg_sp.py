@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import test_matrix_problems as matrices
-from conftest import LOSSES, OPERATORS, make_factors, make_labels, make_problem
+from conftest import KERNELS, LOSSES, OPERATORS, make_factors, make_labels, make_problem
 from transcriptions_asvrg import asvrg_sp, lipschitz2, matrix_asvrg_sp
 
 from benchmark_dspdc import erm, solve
@@ -83,8 +83,7 @@ def law(A, operator, sampling):
 
 @pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("operator", "loss"), KERNELS)
 def test_iterates_are_those_of_the_transcription(operator, loss, sampling, outer):
     problem = make_problem(operator, loss)
     A = make_problem("dense", loss).operator.A
@@ -267,8 +266,7 @@ def test_tables_with_extreme_weights():
 # The optimum and the gap -------------------------------------------------------------------
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("operator", "loss"), KERNELS)
 def test_the_gap_closes(operator, loss, sampling):
     problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.1)
     for options in ({}, dict(acceleration=0.0), dict(inner="theorem"), dict(batch=3)):
@@ -309,8 +307,7 @@ def place(algorithm, x, y):
 
 
 @pytest.mark.parametrize("outer", OUTER)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("operator", "loss"), KERNELS)
 def test_the_optimum_is_left_alone(operator, loss, outer):
     problem = make_problem(operator, loss)
     best = solve(problem, "sdca", tol=1e-16, max_passes=20000, max_seconds=None)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import scipy.stats
 import transcriptions_field as authors
-from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
+from conftest import KERNELS, LOSSES, OPERATORS, daily, make_factors, make_problem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from replay import drawn_batches, drawn_parts
@@ -31,8 +31,7 @@ FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 LAZY = {"saga": {}, "svrg": {}, "katyusha": {}, "rpdg": {}, "spdc": {}}
 
 
-@pytest.mark.parametrize("loss", daily(LOSSES, "logistic", "smoothed_hinge"))
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("operator", "loss"), KERNELS)
 @pytest.mark.parametrize("method", FIELD)
 def test_every_method_closes_the_gap(method, operator, loss):
     problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.2)
