@@ -16,7 +16,7 @@ from benchmark_dspdc.algorithms.dspdc import DSPDC
 from benchmark_dspdc.data import sparse_classification
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "csr"))
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
 @pytest.mark.parametrize("sizes", [{}, dict(m=3, q=4), dict(m=1, q=1), dict(m=30, q=12)])
 def test_adaptive_runs_converge_to_the_same_optimum(operator, loss, sizes):

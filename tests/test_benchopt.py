@@ -181,6 +181,7 @@ def test_repetitions_solve_one_problem_with_different_seeds(sequential):
     assert (curves[0] != curves[1]).all()
 
 
+@pytest.mark.nightly
 def test_two_workers_give_the_same_curves_bit_for_bit(sequential, tmp_path):
     assert_same_rows(sequential, run(tmp_path, CONFIG, "parallel", "-j", "2")[0])
 

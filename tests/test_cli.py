@@ -129,6 +129,7 @@ def test_unknown_commands_end_with_code_2(capsys):
     capsys.readouterr()
 
 
+@pytest.mark.nightly
 def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
     from benchmark_dspdc import speed
 

@@ -143,6 +143,7 @@ def test_matrices_have_the_formulas_of_table_2():
     assert found["APCG-primal"].eigendecompositions_per_iteration == 1
 
 
+@pytest.mark.nightly
 def test_sdca_on_triplets_touches_the_shared_block_and_the_tasks():
     written = metric_problem()
     problem = written.problem

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 import yaml
 from benchopt.benchmark import Benchmark
-from conftest import REPO, make_labels, make_problem
+from conftest import REPO, daily, make_labels, make_problem
 from numba.core import event
 
 from benchmark_dspdc import erm, matrix_risk, solve
@@ -187,7 +187,7 @@ def test_fits_run_on_one_thread_and_without_warnings(monkeypatch):
     assert set(seen) == {1}
 
 
-@pytest.mark.parametrize("solver", Skglm.solvers)
+@pytest.mark.parametrize("solver", daily(Skglm.solvers, "AndersonCD"))
 @pytest.mark.parametrize(("operator", "loss"), [
     ("dense", "logistic"),
     pytest.param("csr", "square", marks=pytest.mark.nightly),
@@ -300,6 +300,7 @@ def test_one_run_has_our_methods_and_peers(tmp_path):
         assert reason in done.stdout, reason
 
 
+@pytest.mark.nightly
 def test_speed_beside_peers_gives_ratios_and_says_what_was_not_reached(tmp_path, monkeypatch):
     from benchmark_dspdc import speed_peers
     from benchmark_dspdc.cli import main

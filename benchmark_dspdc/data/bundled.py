@@ -1,7 +1,6 @@
 """Small data sets that ship with scikit-learn: no network, no cache."""
 
 import numpy as np
-from sklearn import datasets
 
 from ..checks import choose
 from .common import random_stream
@@ -46,6 +45,9 @@ def load(name, scale="none", seed=0):
     The features of ``"diabetes"`` are the measurements themselves, not the columns of norm one
     that scikit-learn gives by default: scaling is left to the argument.
     """
+    # It takes longer to import than all else, and few runs need it.
+    from sklearn import datasets
+
     choose(name, NAMES, "bundled dataset")
     choose(scale, SCALES, "scale")
     if name == "diabetes":

@@ -26,11 +26,9 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-import libsvmdata
 import numpy as np
 from rich.progress import wrap_file
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
 from ..checks import as_array, as_matrix, check_int, choose
 from ..places import fallback_home, has_fallback, is_writable
@@ -426,6 +424,9 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
 
 def _table():
     """Give libsvmdata's data sets by name."""
+    # It imports scikit-learn, which takes longer than all else.
+    import libsvmdata
+
     return libsvmdata.ALL_DATASETS
 
 
@@ -690,6 +691,8 @@ def _require(condition, message):
 
 def _fetch(name):
     """Have libsvmdata download a data set, and put it into the cache."""
+    import libsvmdata
+
     dataset = _table()[name]
     home = _home_to_write()
     previous = dataset.dataset_dir
@@ -835,6 +838,8 @@ def _shown(file, path, progress):
 
 def _parse(path, max_bytes, progress):
     """Read a LIBSVM-format file into a CSR matrix, as wide as its largest index, and labels."""
+    from sklearn.datasets import load_svmlight_file
+
     if not os.path.exists(path):
         raise ValueError(f"{path}: there is no such file; allowed is a file in LIBSVM format.")
     if not os.path.isfile(path):

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from rich.progress import track
 from scipy import linalg, sparse
-from sklearn.datasets import load_digits
 
 from ..checks import check_int, check_number, choose
 from ..threads import single_threaded
@@ -171,7 +170,12 @@ def _read(source, n_classes, seed, progress):
     if source == "aloi_like":
         return aloi_like(**({} if n_classes is None else {"n_classes": n_classes}), seed=seed,
                          progress=progress)
-    X, y = load_digits(return_X_y=True) if source == "digits" else raw(source)
+    if source == "digits":
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+    else:
+        X, y = raw(source)
     whole = np.rint(y)
     return X, whole.astype(np.int64) if np.array_equal(whole, y) else y
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.extmath import randomized_svd
 
 from ..checks import as_matrix, check_int, check_number, choose
 from ..threads import one_thread
@@ -122,6 +120,8 @@ def svd(X, d, seed):
     Uses `sklearn.utils.extmath.randomized_svd`: the result is close to the best approximation of
     rank ``d``, not equal to it.
     """
+    from sklearn.utils.extmath import randomized_svd
+
     X = as_matrix(X, "X")
     d = _check_rank(d, min(X.shape), "the smaller dimension of X")
     # scikit-learn takes the legacy generator; the bit stream below is still that of our seeds.
@@ -176,7 +176,7 @@ def nystroem(X, d, seed, gamma=None):
     chosen = random_stream(seed, "nystroem landmarks").choice(n, size=d, replace=False)
     landmarks = X[np.sort(chosen)]
     with one_thread():
-        values, vectors = linalg.eigh(rbf_kernel(landmarks, landmarks, gamma=gamma))
+        values, vectors = linalg.eigh(_kernel(landmarks, landmarks, gamma))
         keep = values > d * np.finfo(float).eps * values[-1]
         kept = vectors[:, keep]
         root = (kept / np.sqrt(values[keep])) @ kept.T
@@ -254,9 +254,15 @@ def _identity(X_test, n_features):
     return _check_test(X_test, n_features)
 
 
+def _kernel(X, landmarks, gamma):
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    return rbf_kernel(X, landmarks, gamma=gamma)
+
+
 def _kernel_features(X, landmarks, gamma, root):
     with one_thread():
-        return rbf_kernel(X, landmarks, gamma=gamma) @ root
+        return _kernel(X, landmarks, gamma) @ root
 
 
 def _kernel_pair(X_test, kernel_map, n_features, V):

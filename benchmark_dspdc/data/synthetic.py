@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import signal, sparse
+from scipy import sparse
 from scipy.special import expit
 
 from ..checks import check_int, check_number, choose
@@ -168,6 +168,9 @@ def dense_classification(n, p, seed, correlation=0.0):
     ValueError
         If an argument is not of the kind above.
     """
+    # Half of the time that importing this package would take.
+    from scipy import signal
+
     n = check_int(n, "n")
     p = check_int(p, "p")
     correlation = check_number(correlation, "correlation", -1.0, strict=True, high=1.0)
