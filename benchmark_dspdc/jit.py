@@ -22,13 +22,14 @@ import os
 import shutil
 import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
+import filelock
 import numba
 import numpy as np
-from numba.core import config, types
-from numba.extending import overload
+from numba.core import caching, types
+from numba.extending import overload, register_jitable
 
 from .places import cache_home, fallback_home, is_writable
 
@@ -86,50 +87,78 @@ SOURCE_HASH = source_hash()
 CACHE_DIRECTORY = _cache_directory()
 
 
-@contextmanager
-def _cache_here():
-    # Numba fixes a function's cache path when decorating it; other packages
-    # keep their own setting.
-    previous = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_DIRECTORY)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = previous
+class _Locator(caching._CacheLocator):
+    """Where the code of a function is kept.
+
+    Numba names folders after the place of the sources, so that every clone of a version, and
+    every copy, compiles all over again. Here the sources' hash is the name: equal sources share
+    their kernels, wherever they are.
+    """
+
+    def __init__(self, py_func, py_file):
+        file = Path(py_file).resolve()
+        self._line = py_func.__code__.co_firstlineno
+        self._py_file = py_file
+        if PACKAGE in file.parents:
+            self._folder, self._stamp = file.parent.relative_to(PACKAGE), SOURCE_HASH
+        else:
+            self._folder = self.get_suitable_cache_subpath(py_file)
+            self._stamp = hashlib.sha256(file.read_bytes()).hexdigest()
+
+    def get_cache_path(self):
+        return str(CACHE_DIRECTORY / self._folder)
+
+    def get_source_stamp(self):
+        return self._stamp
+
+    def get_disambiguator(self):
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func, py_file):
+        locator = cls(py_func, py_file)
+        locator.ensure_cache_path()
+        return locator
 
 
-def _keep(compiled):
-    """Keep the code of a function on disk, as long as that can be read and written."""
-    if CACHE_DIRECTORY is None:
-        return
-    with _cache_here(), suppress(RuntimeError):
-        compiled.enable_caching()
-    cache = compiled._cache
-    if CACHE_DIRECTORY not in Path(cache.cache_path or "").parents:
-        # Numba looks for other folders, which are not named after the sources.
-        cache.disable()
-        _not_kept("no folder can be made")
-        return
-    load, save = cache.load_overload, cache.save_overload
+class _Kernel(caching.CompileResultCacheImpl):
+    _locator_classes = [_Locator]
 
-    def load_or_forget(signature, context):
+
+class _KernelCache(caching.FunctionCache):
+    """The code of a function on disk, as long as that can be read and written."""
+
+    _impl_class = _Kernel
+
+    def load_overload(self, signature, context):
         try:
-            return load(signature, context)
+            return super().load_overload(signature, context)
         except Exception as error:
             warnings.warn(
-                f"the cache {cache.cache_path} is damaged ({error!r}); compiling anew",
+                f"the cache {self.cache_path} is damaged ({error!r}); compiling anew",
                 RuntimeWarning, stacklevel=2,
             )
             with suppress(OSError):
-                cache.flush()
+                self.flush()
             return None
 
-    def save_or_go_on(signature, data):
+    def save_overload(self, signature, data):
         try:
-            save(signature, data)
+            # Two processes that add to an index at once would give two kernels one file, and
+            # the index would name the code of one as that of the other.
+            with filelock.FileLock(CACHE_DIRECTORY / "lock"):
+                super().save_overload(signature, data)
         except OSError as error:
             _not_kept(error.strerror)
-    cache.load_overload, cache.save_overload = load_or_forget, save_or_go_on
+
+
+def _keep(compiled):
+    if CACHE_DIRECTORY is None:
+        return
+    try:
+        compiled._cache = _KernelCache(compiled.py_func)
+    except OSError:
+        _not_kept("no folder can be made")
 
 
 @functools.cache
@@ -141,8 +170,11 @@ def _not_kept(why):
 
 #: Kernels own no memory, so numba need not count references in them. With the
 #: counting, every use of an array out of a NamedTuple is an atomic increment
-#: and decrement: 100 of the 450 ns of an iteration on small factors.
-_OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
+#: and decrement: 100 of the 450 ns of an iteration on small factors. Nothing
+#: calls them as C functions, whose wrappers would be compiled as well.
+_OPTIONS = {
+    "fastmath": FASTMATH, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True,
+}
 
 
 def njit(function=None, *, inline=False, cache=None, allocates=False, reassociate=True,
@@ -173,9 +205,10 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
             options["fastmath"] = FASTMATH - {"reassoc"}
         if exact:
             options["fastmath"] = False
-        kept = not inline if cache is None else cache
+        if inline and not cache:
+            return register_jitable(**options)(f)
         compiled = numba.njit(f, **options)
-        if kept:
+        if cache is None or cache:
             _keep(compiled)
         return compiled
     return decorate if function is None else decorate(function)

@@ -39,7 +39,7 @@ def test_lazy_rows_are_settled_before_steps_change(lambda1, monkeypatch):
     data = sparse_classification(300, 500, 10, 0)
     runs = []
     for share in (0.5, 0.0):
-        problem = erm(data.X, data.b, "logistic", lambda1, 1e-3)
+        problem = erm(data.X, data.b, "smoothed_hinge", lambda1, 1e-3)
         monkeypatch.setattr(problem.operator, "LAZY", share)
         algorithm = DSPDC(problem, m=5, q=1.0, adaptive=True, seed=2)
         algorithm.advance(1000)
@@ -156,7 +156,7 @@ def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
 
 def test_no_data_to_speak_of_is_no_obstacle():
     for A in (np.zeros((6, 3)), scipy.sparse.csr_array((6, 3))):
-        assert solve(erm(A, np.ones(6), "square"), adaptive=True).status == "converged"
+        assert solve(erm(A, np.ones(6)), adaptive=True).status == "converged"
 
 
 def test_importance_and_adaptive_steps_exclude_each_other():

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import transcriptions
 from conftest import (
-    KERNELS,
     LOSSES,
     OPERATORS,
     daily,
+    kernels,
     make_factors,
     make_labels,
     make_problem,
@@ -30,7 +30,9 @@ def make_dspdc(cls, problem, seed, m, q, sampling, **options):
 
 @pytest.mark.parametrize("sampling", ["partition", "subset"])
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
-@pytest.mark.parametrize(("operator", "loss"), KERNELS)
+@pytest.mark.parametrize(
+    ("operator", "loss"), kernels(("dense", "square"), ("dense", "logistic"))
+)
 def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q, sampling):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
@@ -55,7 +57,7 @@ def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q,
 
 
 @pytest.mark.parametrize("m", [1, 5])
-@pytest.mark.parametrize(("operator", "loss"), KERNELS)
+@pytest.mark.parametrize(("operator", "loss"), kernels())
 def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
@@ -69,7 +71,9 @@ def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
 
 @pytest.mark.parametrize("order", ["random", "permuted"])
 @pytest.mark.parametrize(("m", "scaling"), [(1, "tight"), (7, "tight"), (7, "safe")])
-@pytest.mark.parametrize(("operator", "loss"), KERNELS)
+@pytest.mark.parametrize(
+    ("operator", "loss"), kernels(("dense", "square"), ("dense", "logistic"))
+)
 def test_sdca_agrees_with_its_authors_pseudo_code(loss, operator, m, scaling, order):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
@@ -184,10 +188,11 @@ def test_tight_batches_need_no_more_passes_than_safe_ones(operator):
 def test_zero_rows_are_no_obstacle_and_sdca_settles_them_in_an_epoch():
     A = np.zeros((5, 3))
     A[0] = 1.0
-    problem = erm(A, np.array([1.0, -1.0, 1.0, -1.0, 1.0]), "logistic")
+    b = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     for method in METHODS:
-        result = solve(problem, method=method, tol=1e-10)
+        result = solve(erm(A, b), method=method, tol=1e-10)
         assert result.status == "converged"
+    problem = erm(A, b, "logistic")
     epoch = SDCA(problem, order="permuted")
     epoch.advance(5)
     np.testing.assert_allclose(epoch.y[1:], -problem.b[1:] / 2, atol=1e-14)
@@ -235,8 +240,8 @@ def test_bad_options_are_refused_before_any_work(case):
 def test_labels_are_used_in_the_order_of_the_rows():
     # Rearranged storage must take its labels along.
     U, V = make_factors(40, 6, 3)
-    b = make_labels(U @ V, "square")
-    results = [solve(erm(A, b, "square"), tol=1e-10, m=7, q=2).x for A in (U @ V, (U, V))]
+    b = make_labels(U @ V, "smoothed_hinge")
+    results = [solve(erm(A, b), tol=1e-10, m=7, q=2).x for A in (U @ V, (U, V))]
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
 
 
@@ -293,7 +298,9 @@ def test_work_of_sdca_counts_renewed_products_and_skipped_updates():
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize(("method", "options"), CASES)
 def test_iterations_per_pass_tells_the_work_of_a_pass(operator, method, options):
-    algorithm = METHODS[method](make_problem(operator, "square", n=60, p=24), **options)
+    # With the hinge SDCA has coordinates that do not move, which cost it less.
+    loss = "square" if method == "sdca" else "smoothed_hinge"
+    algorithm = METHODS[method](make_problem(operator, loss, n=60, p=24), **options)
     n_iterations = 40 * round(algorithm.iterations_per_pass + 1)
     algorithm.advance(n_iterations)
     expected = n_iterations / algorithm.iterations_per_pass

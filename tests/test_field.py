@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import scipy.stats
 import transcriptions_field as authors
-from conftest import KERNELS, LOSSES, OPERATORS, daily, make_factors, make_problem
+from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_problem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from replay import drawn_batches, drawn_parts
@@ -31,7 +31,7 @@ FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 LAZY = {"saga": {}, "svrg": {}, "katyusha": {}, "rpdg": {}, "spdc": {}}
 
 
-@pytest.mark.parametrize(("operator", "loss"), KERNELS)
+@pytest.mark.parametrize(("operator", "loss"), kernels())
 @pytest.mark.parametrize("method", FIELD)
 def test_every_method_closes_the_gap(method, operator, loss):
     problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.2)
@@ -309,7 +309,7 @@ def test_estimators_are_unbiased(method, operator, m):
     estimator G. SAGA, SVRG, Katyusha: the gradient of the mean loss where it
     is taken. SPDC, RPDG: A'y/n with every coordinate of y renewed.
     """
-    loss, lambda2, before = "logistic", 0.05, 37
+    loss, lambda2, before = "smoothed_hinge", 0.05, 37
     if operator == "lazy":
         A, b, *_ = sparse_problem(loss, 0.0)
         problem, A = erm(A, b, loss, 0.0, lambda2), A.toarray()
@@ -379,7 +379,7 @@ def optimum(problem, tol=2e-16, most=200000):
 @pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
 @pytest.mark.parametrize("method", LAZY)
 def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
-    loss = "logistic"
+    loss = "smoothed_hinge"
     if operator == "lazy":
         A, b, lambda1, lambda2 = sparse_problem(loss, 2e-3)
         problem, A = erm(A, b, loss, lambda1, lambda2), A.toarray()
@@ -418,7 +418,7 @@ def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
 SEEDS = range(10)
 
 
-@pytest.fixture(scope="module", params=["square", "logistic"])
+@pytest.fixture(scope="module", params=daily(LOSSES, "smoothed_hinge"))
 def rated(request):
     """A small problem of moderate condition, with its solution."""
     loss, lambda1, lambda2 = request.param, 0.01, 0.05
@@ -684,7 +684,7 @@ def test_rate_of_spdc(rated, m):
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_saga_is_spdc_without_a_dual_penalty(operator, m):
-    problem = make_problem(operator, "logistic")
+    problem = make_problem(operator)
     one = METHODS["saga"](problem, seed=2, m=m)
     other = METHODS["spdc"](problem, seed=2, m=m)
     other._rule = Ascent(problem.loss, 0.0)

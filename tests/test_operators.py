@@ -99,7 +99,7 @@ def test_inputs_are_never_modified(name):
 @pytest.mark.parametrize("kind", OPERATORS)
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (1, 6), (7, 1)])
 def test_single_rows_and_single_columns_are_solved(method, kind, n, p):
-    problem = make_problem(kind, "square", n=n, p=p, d=2)
+    problem = make_problem(kind, n=n, p=p, d=2)
     assert solve(problem, method=method, tol=1e-9).status == "converged"
 
 
@@ -108,6 +108,6 @@ def test_single_rows_and_single_columns_are_solved(method, kind, n, p):
 def test_a_matrix_of_zeros_is_solved(method, kind):
     zeros = {"dense": np.zeros((6, 4)), "csr": scipy.sparse.csr_array((6, 4)),
              "factorized": (np.zeros((6, 2)), np.zeros((2, 4)))}[kind]
-    result = solve(erm(zeros, np.ones(6), "logistic"), method=method, tol=1e-9)
+    result = solve(erm(zeros, np.ones(6), "smoothed_hinge"), method=method, tol=1e-9)
     assert result.status == "converged"
     np.testing.assert_array_equal(result.x, 0.0)

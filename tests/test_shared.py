@@ -56,13 +56,13 @@ def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
     dict(m=10, q=2), dict(sampling="subset"),
 ])
 def test_threads_with_all_kinds_of_steps(always, options):
-    problem = make_problem("factorized", "logistic", n=N, p=P, d=D)
+    problem = make_problem("factorized", n=N, p=P, d=D)
     options = dict(seed=5, m=20, q=21) | options
     same(DSPDC(problem, **options), DSPDC(problem, threads=2, **options), calls=(1, 50, 400))
 
 
 def test_threads_of_spdc(always):
-    problem = make_problem("dense", "square", n=N, p=P, d=D)
+    problem = make_problem("dense", n=N, p=P, d=D)
     for options in (dict(), dict(steps="dspdc")):
         same(SPDC(problem, m=20, **options), SPDC(problem, m=20, threads=2, **options))
 
