@@ -16,8 +16,10 @@ from benchmark_dspdc import plugins
 from benchmark_dspdc.data import import_file
 from benchmark_dspdc.plugins import RelativeGap
 
+pytestmark = pytest.mark.xdist_group("benchopt")
+
 CONFIG = {
-    "objective": ["ERM[loss=[smoothed_hinge,logistic],lambda1=0.001,lambda2=0.01]"],
+    "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=[0.01,0.02]]"],
     "dataset": [
         "Factorized[n=200,p=30,d=8]", "Sparse[n=200,p=300,row_nnz=10]",
         "Bundled[name=breast_cancer]",
@@ -149,11 +151,11 @@ def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
     rows = sequential[
         sequential["dataset_name"].str.startswith("Bundled")
         & sequential["solver_name"].str.startswith("SDCA")
-        & sequential["objective_name"].str.contains("logistic") & (sequential["idx_rep"] == 0)
+        & sequential["objective_name"].str.contains("lambda2=0.01") & (sequential["idx_rep"] == 0)
     ]
     start, end = rows.iloc[0], rows.iloc[-1]
     data = load_bundled("breast_cancer", scale="standardize", seed=0)
-    problem = erm(data.X, data.b, "logistic", 0.001, 0.01)
+    problem = erm(data.X, data.b, "smoothed_hinge", 0.001, 0.01)
     algorithm = METHODS["sdca"](problem)
     assert start["objective_own_gap"] == problem.primal(algorithm.x) - problem.dual(algorithm.y)
     assert (sequential["objective_own_gap"] > sequential["objective_gap"] + 1e-9).any()

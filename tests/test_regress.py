@@ -25,6 +25,8 @@ from benchmark_dspdc.report import regress, trend
 from benchmark_dspdc.report.regress import BETTER, SAME, WORSE, CannotCompare, Line
 from benchmark_dspdc.running import Run
 
+pytestmark = pytest.mark.xdist_group("regress")
+
 FOUND = dict(objective_reference_seconds=1e-3, base_seed=0)
 
 

@@ -19,6 +19,8 @@ from distributed import Client
 
 from benchmark_dspdc.jit import CACHE_DIRECTORY
 
+pytestmark = pytest.mark.xdist_group("scaling")
+
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=0.0001]"],
     # The first takes a while to generate and to solve.
