@@ -533,8 +533,38 @@ class Solver(MethodSolver):
 
 # Stale results ----------------------------------------------------------------------
 
+def edit(file, old, new):
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+PLAIN = """
+import numpy as np
+from benchopt import BaseSolver
+
+
+class Solver(BaseSolver):
+    name = "Plain"
+    sampling_strategy = "callback"
+
+    def set_objective(self, problem):
+        self.x = np.zeros(problem.x_shape)
+
+    def run(self, callback):
+        while callback():
+            pass
+
+    def get_result(self):
+        return dict(x=self.x)
+"""
+
+
 def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
-    """In a copy whose step size is edited between two runs."""
+    """In a copy whose step size and certificate are edited between two runs.
+
+    A solver that knows nothing of the package has another certificate then, too.
+    """
     folder = tmp_path / "copy"
     for name in ("benchmark_dspdc", "datasets", "solvers"):
         shutil.copytree(
@@ -544,8 +574,9 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
         shutil.copy(REPO / name, folder / name)
     config, cache = tmp_path / "config.yml", tmp_path / "cache"
     config.write_text(yaml.safe_dump(SHORT | {
-        "solver": ["SPDC[m=1]"], "n-repetitions": 1, "max-runs": 5,
+        "solver": ["SPDC[m=1]", "Plain"], "n-repetitions": 1, "max-runs": 5,
     }))
+    (folder / "solvers" / "plain.py").write_text(PLAIN)
 
     def run(name):
         output = tmp_path / f"{name}.parquet"
@@ -553,19 +584,22 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
             "run", ".", "--config", config, "--output", output, "--no-plot", folder=folder,
             BENCHOPT_CACHE=str(cache), PYTHONPATH=str(folder),
         )
-        return pd.read_parquet(output), len([*cache.rglob("output.pkl")])
+        curves = dict(iter(pd.read_parquet(output).groupby("solver_name")))
+        return curves["SPDC[m=1]"], curves["Plain"], len([*cache.rglob("output.pkl")])
 
-    first, entries = run("first")
-    again, same = run("again")
+    first, plain, entries = run("first")
+    again, _, same = run("again")
     # From the cache, times and all.
     pd.testing.assert_series_equal(first["time"], again["time"], check_exact=True)
-    assert entries == same == 1
-    steps = folder / "benchmark_dspdc" / "steps.py"
-    text = steps.read_text()
-    old = "    tau = math.sqrt(gamma / (r * lam)) / (2.0 * R)\n"
-    assert text.count(old) == 1
-    steps.write_text(text.replace(old, old.replace("= math", "= 0.9 * math")))
-    edited, more = run("edited")
-    assert more == 2
+    assert entries == same == 2
+    edit(folder / "benchmark_dspdc" / "steps.py",
+         "    tau = math.sqrt(gamma / (r * lam)) / (2.0 * R)\n",
+         "    tau = 0.9 * math.sqrt(gamma / (r * lam)) / (2.0 * R)\n")
+    edit(folder / "benchmark_dspdc" / "problem.py",
+         "Certificate(primal, max(own, candidate),", "Certificate(primal, candidate - 1.0,")
+    edited, plain_edited, more = run("edited")
+    assert more == 4
+    assert (plain_edited["objective_dual"].to_numpy()
+            == plain["objective_dual"].to_numpy() - 1.0).all()
     assert edited["objective_value"].iloc[0] == first["objective_value"].iloc[0]
     assert (edited["objective_value"].iloc[1:] != first["objective_value"].iloc[1:]).all()
