@@ -215,6 +215,12 @@ def version(name, test=False):
     return None if stamp is None else repr([data_home(), stamp])
 
 
+def has_all_parts(name):
+    """Tell whether a data set is in the cache, with its test part if libsvmdata lists one."""
+    test = f"{name}_test"
+    return is_cached(name) and (test not in _table() or is_cached(test))
+
+
 class FromLibsvm:
     """Mixin of benchopt's data sets that are read from this cache.
 
