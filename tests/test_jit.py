@@ -71,7 +71,7 @@ def test_kernels_contain_no_reference_counting():
 SCRIPT = """
 import numpy as np
 from benchmark_dspdc import erm, solve
-result = solve(erm(np.eye(3), np.ones(3), "square", 0.0, 1.0), "sdca", tol=1e-12)
+result = solve(erm(np.eye(3), np.ones(3), "square", 0.0, 1.0), "fista", tol=1e-12)
 print(result.x[0])
 """
 
