@@ -1,10 +1,11 @@
 import numpy as np
 from benchopt import BaseObjective
 
+from benchmark_dspdc.plugins import Carried
 from benchmark_dspdc.tasks import TASKS
 
 
-class Objective(BaseObjective):
+class Objective(Carried, BaseObjective):
     """Regularised empirical risk, with a certified primal-dual gap.
 
     min_x  P(x) = (1/n) sum_i phi_i(a_i'x) + g(x)
@@ -74,15 +75,14 @@ class Objective(BaseObjective):
             **self.task.scores(x),
         )
 
-    # benchopt caches every budget of a solver that begins anew with each under a key without the
-    # data set; so what that is known by belongs to the objective.
+    # The certificate is the package's, whoever the solver is. And benchopt caches every budget of
+    # a solver that begins anew with each under a key without the data set; so what that is known
+    # by belongs to the objective.
     def _get_state(self):
-        if self._dataset is None:
-            return getattr(self, "data_state", {})
-        return self._dataset._get_state()
-
-    def __setstate__(self, state):
-        self.data_state = state
+        known = super()._get_state()
+        if self._dataset is not None:
+            known = known | {"data": self._dataset._get_state()}
+        return known
 
     def get_one_result(self):
         return dict(x=np.zeros(self.problem.x_shape), y=np.zeros(self.problem.shape[0]))

@@ -10,6 +10,9 @@ from .version import __version__
 #: Exit code of a command that was asked for something impossible.
 USAGE_ERROR = 2
 
+#: Exit code of a run in which solvers raised or diverged.
+SOLVERS_FAILED = 3
+
 
 def main(arguments=None):
     """Run a command; returns the exit code."""
@@ -49,7 +52,8 @@ def _parser():
     figure.set_defaults(run=_figure)
 
     run = commands.add_parser(
-        "run", help="`benchopt run` with a config, and a summary; Ctrl-C keeps what was measured"
+        "run", help="`benchopt run` with a config, and a summary; Ctrl-C keeps what was measured; "
+                    "3 if solvers failed",
     )
     run.add_argument("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
     run.add_argument(
@@ -195,7 +199,9 @@ def _run(options):
         print("benchmark_dspdc: no curve was finished", file=sys.stderr)
     else:
         print_summary([done.file])
-    return done.code or int(done.file is None)
+    for name in done.failed:
+        print(f"failed: {name}", file=sys.stderr)
+    return done.code or int(done.file is None) or (SOLVERS_FAILED if done.failed else 0)
 
 
 def _summary(options):

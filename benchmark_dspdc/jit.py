@@ -21,8 +21,9 @@ import hashlib
 import os
 import shutil
 import sys
+import uuid
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import filelock
@@ -41,6 +42,9 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 #: Cached kernels of older sources are kept for this many other versions, so
 #: that switching between two branches does not recompile everything.
 KEPT_VERSIONS = 4
+
+#: How long to wait for another process that saves a kernel, which takes it milliseconds.
+LOCK_SECONDS = 10.0
 
 
 def source_hash(paths=None):
@@ -143,17 +147,39 @@ class _KernelCache(caching.FunctionCache):
             return None
 
     def save_overload(self, signature, data):
+        # Numba counts the files of a function, so two processes that add to an index at once, or
+        # one that adds after another has emptied it, would give two kernels one file, and the
+        # index would name the code of one as that of the other.
+        unique = f"{self._impl.filename_base}.{{number:d}}-{uuid.uuid4().hex[:12]}.nbc"
+        self._cache_file._data_name_pattern = unique
         try:
-            # Two processes that add to an index at once would give two kernels one file, and
-            # the index would name the code of one as that of the other.
-            with filelock.FileLock(CACHE_DIRECTORY / "lock"):
+            with _one_at_a_time():
                 super().save_overload(signature, data)
-        except OSError as error:
-            _not_kept(error.strerror)
+        except Exception as error:
+            # What was compiled works all the same.
+            _not_kept(getattr(error, "strerror", None) or repr(error))
+
+
+@contextmanager
+def _one_at_a_time():
+    """Wait for other processes that save kernels, where that is possible.
+
+    Of two that write an index at once one loses its entry, and compiles again the next time: no
+    reason to wait for long, nor for keeping nothing where there are no locks. The lock is the
+    kernel's and ends with the process, however that ends.
+    """
+    lock = filelock.FileLock(
+        CACHE_DIRECTORY / "lock", timeout=LOCK_SECONDS, fallback_to_soft=False
+    )
+    with ExitStack() as held:
+        with suppress(OSError):  # a timeout is one, too
+            held.enter_context(lock)
+        yield
 
 
 def _keep(compiled):
-    if CACHE_DIRECTORY is None:
+    # What was typed in or made by exec has no file that could be known again.
+    if CACHE_DIRECTORY is None or not os.path.isfile(compiled.py_func.__code__.co_filename):
         return
     try:
         compiled._cache = _KernelCache(compiled.py_func)

@@ -1,6 +1,6 @@
-"""What the benchopt plug-ins under ``solvers/`` share.
+"""What the objective and the benchopt plug-ins under ``solvers/`` share.
 
-Beside `targets`, which does so when called, this is the only module here that imports benchopt.
+Beside `noted`, and `targets` when called, this is the only module here that imports benchopt.
 
 A plug-in names a method and its options; everything else is in `MethodSolver`
 for our own methods and in `PeerSolver` for those of other packages.
@@ -27,9 +27,9 @@ from .threads import VARIABLE as THREADS
 from .threads import at_most
 
 
-def tolerance(default):
-    """The relative gap at which a curve ends."""
-    given = os.environ.get(TOLERANCE)
+def tolerance(default, solver=None):
+    """The relative gap at which a curve ends, as set where the solver was sent from, or here."""
+    given = (getattr(solver, "settings", None) or os.environ).get(TOLERANCE)
     try:
         return default if given is None else check_number(float(given), TOLERANCE, 0.0)
     except ValueError:
@@ -69,11 +69,15 @@ class RelativeGap(StoppingCriterion):
 
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
-        if gaps[-1] <= tolerance(self.tol):
+        if gaps[-1] <= self._target():
             return True, 1.0
         best = min(range(len(gaps)), key=gaps.__getitem__)
         stalled = len(gaps) - 1 - best >= self.patience and gaps[best] < 1e-12
         return stalled, 0.0
+
+    def _target(self):
+        # benchopt gives criteria their solver when a run begins.
+        return tolerance(self.tol, getattr(self, "solver", None))
 
 
 class BudgetGap(RelativeGap):
@@ -95,11 +99,42 @@ class BudgetGap(RelativeGap):
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
         best = min(range(len(gaps)), key=gaps.__getitem__)
-        done = gaps[-1] <= tolerance(self.tol)
+        done = gaps[-1] <= self._target()
         return done or len(gaps) - 1 - best >= self.patience, float(done)
 
 
-class MethodSolver(BaseSolver):
+class Carried:
+    """Mixin: what a curve depends on beside its plug-in goes with it, to workers and into keys.
+
+    benchopt's cache knows the plug-in's file and parameters. The numerical package belongs to the
+    key as well, as a changed kernel or certificate is another result; and so do settings of the
+    environment, which a worker on another machine does not have.
+
+    Attributes
+    ----------
+    settings : dict or None
+        The `known_state` of the process that has sent this object, None if it is of this one.
+    """
+
+    settings = None
+
+    def _get_state(self):
+        return self.settings or known_state()
+
+    def __setstate__(self, state):
+        if state["sources"] != SOURCE_HASH:
+            # A dask worker may have been started before an edit: its curve would be of other code.
+            raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
+        self.settings = state
+
+
+def known_state():
+    """The sources, and the settings of this process's environment."""
+    names = (TOLERANCE, THREADS)
+    return {"sources": SOURCE_HASH} | {k: os.environ[k] for k in names if k in os.environ}
+
+
+class MethodSolver(Carried, BaseSolver):
     """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
     A subclass sets ``name``, ``method`` (a key of `METHODS`) and
@@ -139,7 +174,7 @@ class MethodSolver(BaseSolver):
 
     def run(self, callback):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
-        with at_most(1):
+        with at_most(1, self.settings):
             self.algorithm = METHODS[self.method](
                 self.problem, seed=self.get_seed(use_repetition=True), **self.options
             )
@@ -148,7 +183,7 @@ class MethodSolver(BaseSolver):
             next_step = schedule(step, large)
             try:
                 # In one call; see `solve`.
-                with at_most(1):
+                with at_most(1, self.settings):
                     self.algorithm.advance(size * (next_step - step))
                 step = next_step
             except ProjectionError as error:
@@ -176,16 +211,8 @@ class MethodSolver(BaseSolver):
             reference_seconds=reference_seconds(),
         )
 
-    # benchopt's cache knows the plug-in's file and parameters. The numerical
-    # package belongs to the key as well: a changed kernel is another result.
-    def _get_state(self):
-        return known_state()
 
-    def __setstate__(self, state):
-        check_sources(state)
-
-
-class PeerSolver(BaseSolver):
+class PeerSolver(Carried, BaseSolver):
     """Run a method of another package under benchopt.
 
     A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``,
@@ -215,12 +242,9 @@ class PeerSolver(BaseSolver):
     def get_result(self):
         return dict(x=self.x)
 
-    # As for our own methods, and the release of the package belongs to the key too.
+    # The release of the package belongs to the key too: the one that is here.
     def _get_state(self):
-        return known_state() | {"release": release(PEERS[self.peer].package)}
-
-    def __setstate__(self, state):
-        check_sources(state)
+        return super()._get_state() | {"release": release(PEERS[self.peer].package)}
 
 
 class TolerancePeerSolver(PeerSolver):
@@ -228,21 +252,6 @@ class TolerancePeerSolver(PeerSolver):
 
     sampling_strategy = "tolerance"
     stopping_criterion = BudgetGap(strategy="tolerance")
-
-
-def known_state():
-    """What a curve depends on beside its plug-in: sources, and settings of the environment."""
-    names = (TOLERANCE, THREADS)
-    return {"sources": SOURCE_HASH} | {k: os.environ[k] for k in names if k in os.environ}
-
-
-def check_sources(state):
-    """Refuse a solver that was sent by a process with other sources: its curve would be of these.
-
-    A dask worker may have been started before an edit.
-    """
-    if state["sources"] != SOURCE_HASH:
-        raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
 
 
 def release(package):

@@ -222,6 +222,7 @@ def run(budget, output, download=False, only=None, console=None):
         )
         if done.file is not None:
             files.append(done.file)
+        left_out += [f"{step.config.stem}: {name} failed" for name in done.failed]
         if done.code in STOPPED:
             _to_be_continued(console, "interrupted", files)
             return done.code

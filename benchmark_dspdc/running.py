@@ -1,15 +1,19 @@
 """`benchopt run` in a process of its own, which can be stopped without losing what it measured.
 
 benchopt writes its result file at the end and keeps every finished curve in its cache. When a
-run is stopped, by Ctrl-C, by SIGTERM or because its time is over, what the cache has is written.
+run ends early, by a signal or because its time is over, what the cache has is written.
 """
 
 import ctypes
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +26,19 @@ from .places import fallback_home, is_writable
 
 #: The environment variable that says at which relative gap curves end.
 TOLERANCE = "BENCHMARK_DSPDC_TOL"
+
+#: benchopt's option that nothing measured earlier is taken.
+NO_CACHE = "--no-cache"
+
+#: Columns of a result file: the commit of the benchmark, and when the command was started that
+#: has made the file. Files that one command makes are of one time.
+COMMIT, STARTED = "benchmark-commit", "benchmark-started"
+
+_started = datetime.now().isoformat(timespec="milliseconds")
+
+#: How the folder of curves begins that one run alone may see, and how many seconds one is kept
+#: that could not be written to a result file.
+PRIVATE, KEPT_SECONDS = ".only-", 7 * 86400
 
 #: How long a process may take to end after it was asked to.
 GRACE = 20.0
@@ -49,14 +66,17 @@ class Run(NamedTuple):
     file : Path or None
         The result file, None if no curve was finished.
     code : int
-        benchopt's exit code, or one of `STOPPED`.
+        benchopt's exit code, one of `STOPPED`, or 128 + n if the signal n has ended it.
     late : bool
         Whether it was stopped because its time was over.
+    failed : tuple of str
+        The methods that raised or diverged, with their problems.
     """
 
     file: Path | None
     code: int
     late: bool = False
+    failed: tuple = ()
 
 
 def benchopt_run(folder, arguments, name, seconds=None, variables=None):
@@ -76,33 +96,155 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     variables : dict or None
         Of its environment, beside those of this process.
     """
-    folder, environment = Path(folder), {"PYTHONUNBUFFERED": "1"} | (variables or {})
+    folder = Path(folder)
     stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
-    outputs, output = folder / "outputs", [stem]
-    if not is_writable(outputs):
-        outputs = fallback_home() / "outputs"
-        _tell(f"{folder / 'outputs'} cannot be written; results go to {outputs}")
-        # benchopt's page would go to where nothing can be written.
-        output = [str(outputs / f"{stem}.parquet"), "--no-plot"]
-    if "BENCHOPT_CACHE" not in os.environ and not is_writable(folder / "__cache__"):
-        environment["BENCHOPT_CACHE"] = str(fallback_home() / "benchopt")
-        _tell(f"{folder / '__cache__'} cannot be written; finished curves are kept in "
-              f"{environment['BENCHOPT_CACHE']}")
-    command = [
-        sys.executable, "-m", "benchopt", "run", str(folder), *arguments, "--no-display",
-        "--output", *output,
-    ]
-    with _sigterm_stops():
-        code, late = _stoppable(command, folder, environment, seconds)
-        stopped = late or code in STOPPED
-        if stopped and _result(outputs, stem) is None:
+    commit = commit_of(folder)
+    outputs, output = _place_of_results(folder, stem)
+    curves = _Curves(folder, stem, private=NO_CACHE in arguments)
+    environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | curves.environment
+    with _sigterm_stops(), tempfile.TemporaryFile() as notes:
+        command = [
+            sys.executable, "-m", "benchmark_dspdc.noted", str(notes.fileno()), "run", str(folder),
+            *(argument for argument in arguments if argument != NO_CACHE), "--no-display",
+            "--output", *output,
+        ]
+        code, late = _stoppable(command, folder, environment, seconds, [notes.fileno()])
+        code, failed = _as_shells_have_it(code, late), _failed(notes)
+        early = late or code > 128
+        if (early or curves.would_be_lost()) and _result(outputs, stem) is None:
             # A second Ctrl-C ends this as well.
-            _stoppable([*command, "--collect", "--no-plot"], folder, environment, None)
+            collect = [*command, "--collect", "--no-plot"]
+            _stoppable(collect, folder, environment, None, [notes.fileno()])
     file = _result(outputs, stem)
-    if file is None and not stopped:
-        _tell("no result file was written. Curves that were finished are in benchopt's cache; "
-              "the same command goes on from there")
-    return Run(file, code, late)
+    if file is not None:
+        _mark(file, commit)
+    elif not early or curves.would_be_lost():
+        _tell(f"no result file was written. {curves.where()}")
+    curves.end(written=file is not None)
+    return Run(file, code, late, failed)
+
+
+def _failed(notes):
+    """What `noted` has written: the curves of a method on a problem that failed, once each."""
+    notes.seek(0)
+    names = []
+    for line in notes.read().splitlines():
+        # A full disk cuts the last one.
+        with suppress(ValueError):
+            names.append(tuple(json.loads(line)))
+    return tuple(f"{solver} on {data}, {objective}"
+                 for data, objective, solver in dict.fromkeys(names))
+
+
+def _as_shells_have_it(code, late):
+    """An exit code, 128 + n of a process that the signal n has ended."""
+    if code >= 0:
+        return code
+    if not late:
+        hint = "; memory may have run out" if -code == signal.SIGKILL else ""
+        _tell(f"benchopt was ended by {signal.Signals(-code).name}{hint}")
+    return 128 - code
+
+
+# Finished curves ----------------------------------------------------------------------
+
+class _Curves:
+    """Where benchopt keeps the curves of a run until it writes them.
+
+    Parameters
+    ----------
+    folder : Path
+        With the benchmark.
+    stem : str
+        Of the result file.
+    private : bool
+        Whether in a new folder, of which nothing can be taken, rather than in benchopt's cache:
+        without any, benchopt could not write what is finished once it was stopped. It is beside
+        the usual cache, as that is where workers on other machines can write.
+    """
+
+    def __init__(self, folder, stem, private):
+        given = os.environ.get("BENCHOPT_CACHE")
+        usual = Path(given or folder / "__cache__")
+        self.environment, self.private = {}, None
+        if (given and not private) or is_writable(usual):
+            home = usual
+        else:
+            home = fallback_home() / "benchopt"
+            self.environment["BENCHOPT_CACHE"] = str(home)
+            _tell(f"{usual} cannot be written; finished curves are kept in {home}")
+        if private:
+            self._forget(home)
+            self.private = home / f"{PRIVATE}{stem}"
+            self.environment["BENCHOPT_CACHE"] = str(self.private)
+
+    def _forget(self, home):
+        # Of runs that were killed.
+        for left in home.glob(f"{PRIVATE}*"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > KEPT_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
+
+    def would_be_lost(self):
+        """Whether there are curves that no later run would find."""
+        return self.private is not None and any(self.private.rglob("output.pkl"))
+
+    def where(self):
+        """A sentence on where curves are that were not written."""
+        if self.private is None:
+            return ("Curves that were finished are in benchopt's cache; the same command goes on "
+                    "from there")
+        if not self.would_be_lost():
+            return "No curve was finished"
+        return (f"Curves that were finished are in {self.private} for a week; with BENCHOPT_CACHE "
+                f"set to that, and --collect in the place of {NO_CACHE}, the same command writes "
+                "them")
+
+    def end(self, written):
+        """Remove what is not needed any more."""
+        if self.private is not None and (written or not self.would_be_lost()):
+            shutil.rmtree(self.private, ignore_errors=True)
+
+
+# Result files -------------------------------------------------------------------------
+
+def commit_of(folder):
+    """The commit that is checked out in a folder, with a + if it was edited; None if unknown."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--exclude=*", "--abbrev=12",
+               "--dirty=+"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _mark(file, commit):
+    """Have a result file say which commit it is of, and which command has made it."""
+    if commit is None:
+        return
+    scratch = file.with_name(f".{file.name}")
+    try:
+        table = pyarrow.parquet.ParquetFile(file).read()
+        for column, word in ((COMMIT, commit), (STARTED, _started)):
+            words = pyarrow.array([word] * len(table), pyarrow.string())
+            table = table.append_column(column, words)
+        pyarrow.parquet.write_table(table, scratch)
+        scratch.replace(file)
+    except OSError as error:
+        _tell(f"{file.name} does not say of which commit it is: {error}")
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _place_of_results(folder, stem):
+    """The folder of result files, and benchopt's options to write one there."""
+    outputs = folder / "outputs"
+    if is_writable(outputs):
+        return outputs, [stem]
+    other = fallback_home() / "outputs"
+    _tell(f"{outputs} cannot be written; results go to {other}")
+    # benchopt's page would go to where nothing can be written.
+    return other, [str(other / f"{stem}.parquet"), "--no-plot"]
 
 
 def _result(outputs, stem):
@@ -122,12 +264,12 @@ def _tell(sentence):
     print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
 
 
-def _stoppable(command, folder, environment, seconds):
+def _stoppable(command, folder, environment, seconds, open_files=()):
     """Run a command; returns its exit code and whether it had to be stopped as too late."""
     # In a group of its own: Ctrl-C reaches it through this process, once.
     process = subprocess.Popen(
         command, cwd=folder, process_group=0, env=os.environ | environment,
-        preexec_fn=_before_it_begins,
+        preexec_fn=_before_it_begins, pass_fds=open_files,
     )
     try:
         return process.wait(None if seconds is None else max(seconds, 0.0)), False
@@ -138,7 +280,8 @@ def _stoppable(command, folder, environment, seconds):
         _stop(process)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED, False
     finally:
-        if process.poll() is None:
+        # Workers of a process that was killed would go on with curves that nobody collects.
+        if process.poll() is None or process.returncode < 0:
             _kill(process)
 
 

@@ -87,12 +87,13 @@ _BLAS_AT_START = _blas_threads()
 def n_threads():
     """How many threads this process may use.
 
-    The environment variable BENCHMARK_DSPDC_THREADS if it is set; else the
+    The environment variable BENCHMARK_DSPDC_THREADS if it is set, here or
+    where the work was sent from (see `at_most`); else the
     CPUs given to this process, or what BLAS was allowed when this package was
     loaded if that is less: joblib gives its workers their part of the cores in
     this way, so that runs side by side do not claim the same cores.
     """
-    if given := os.environ.get(VARIABLE):
+    if given := (getattr(_inside, "settings", None) or os.environ).get(VARIABLE):
         if not (given.isascii() and given.isdigit() and int(given) >= 1):
             raise ValueError(f"{VARIABLE} must be a whole number of at least 1, got {given!r}")
         return int(given)
@@ -103,13 +104,21 @@ _inside = threading.local()
 
 
 @contextmanager
-def at_most(count):
-    """Context in which `n_threads` is at most this, unless the environment variable is set."""
-    _inside.most, outside = count, getattr(_inside, "most", sys.maxsize)
+def at_most(count, settings=None):
+    """Context in which `n_threads` is at most this, unless the environment variable is set.
+
+    Parameters
+    ----------
+    count : int
+    settings : dict or None
+        Taken in place of this process's environment: that of the process the work comes from.
+    """
+    outside = getattr(_inside, "most", sys.maxsize), getattr(_inside, "settings", None)
+    _inside.most, _inside.settings = count, settings
     try:
         yield
     finally:
-        _inside.most = outside
+        _inside.most, _inside.settings = outside
 
 
 _lock = threading.Lock()

@@ -1,6 +1,6 @@
 from benchopt import BaseDataset
 
-from benchmark_dspdc.data import load_libsvm, reduce
+from benchmark_dspdc.data import load_libsvm, load_reduced
 from benchmark_dspdc.data.libsvm import FromLibsvm
 
 
@@ -27,12 +27,13 @@ class Dataset(FromLibsvm, BaseDataset):
 
     def get_data(self):
         # benchopt keeps the class's own `name`; the parameter is beside it.
-        data = load_libsvm(self._parameters["name"], scale=self.scale)
-        A, A_test = data.X, data.X_test
-        if self.reduction != "none":
-            reduced = reduce(data.X, self.reduction, self.d, self.random_state)
-            A = (reduced.U, reduced.V)
-            A_test = None if A_test is None else reduced.transform(A_test)
+        name = self._parameters["name"]
+        if self.reduction == "none":
+            data = load_libsvm(name, scale=self.scale)
+            A, A_test = data.X, data.X_test
+        else:
+            data = load_reduced(name, self.reduction, self.d, self.random_state, self.scale)
+            A, A_test = (data.U, data.V), data.A_test
         return dict(
             A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test,
             materialize=self.materialize,

@@ -12,9 +12,10 @@ from benchopt.benchmark import Benchmark
 from benchopt.plotting.helpers import update_plot_data_style
 from conftest import REPO, assert_same_rows, run
 
-from benchmark_dspdc import plugins
+from benchmark_dspdc import plugins, threads
 from benchmark_dspdc.data import import_file
-from benchmark_dspdc.plugins import RelativeGap
+from benchmark_dspdc.plugins import BudgetGap, RelativeGap
+from benchmark_dspdc.running import TOLERANCE
 
 pytestmark = pytest.mark.xdist_group("benchopt")
 
@@ -248,12 +249,13 @@ def test_names_show_what_differs_from_the_defaults():
     assert str(changed) == "DSPDC[m=3,q=0.5,sampling=subset,Lambda=bound]"
 
 
-def test_a_changed_package_is_another_entry_of_the_result_cache(monkeypatch):
-    solver = Benchmark(REPO).get_solvers()[0].get_instance()
-    before = joblib.hash(solver)
-    assert before == joblib.hash(solver)
+@pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs", "ERM"])
+def test_a_changed_package_is_another_entry_of_the_result_cache(monkeypatch, name):
+    keyed = instance(name)
+    before = joblib.hash(keyed)
+    assert before == joblib.hash(keyed)
     monkeypatch.setattr(plugins, "SOURCE_HASH", "other sources")
-    assert joblib.hash(solver) != before
+    assert joblib.hash(keyed) != before
 
 
 def test_criterion_stops_at_the_target_or_at_the_limit_of_precision():
@@ -275,9 +277,52 @@ def test_criterion_ends_a_run_that_has_no_number_any_more(gap):
         assert criterion.should_stop(1, rows)[:2] == (True, "max_runs")
 
 
-@pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs"])
-def test_a_worker_with_other_sources_refuses_a_solver(monkeypatch, name):
-    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == name).get_instance()
+def instance(name):
+    """The objective, or the solver of a name."""
+    benchmark = Benchmark(REPO)
+    classes = [benchmark.get_benchmark_objective(), *benchmark.get_solvers()]
+    return next(found for found in classes if found.name == name).get_instance()
+
+
+@pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs", "ERM"])
+def test_settings_of_the_sender_count_on_a_worker(monkeypatch, name):
+    monkeypatch.setenv(TOLERANCE, "1e-2")
+    monkeypatch.setenv(threads.VARIABLE, "3")
+    solver = instance(name)
+    key, sent = joblib.hash(solver), pickle.dumps(solver)
+    monkeypatch.delenv(TOLERANCE)
+    monkeypatch.delenv(threads.VARIABLE)
+    here = instance(name)
+    plain_key, plain = joblib.hash(here), pickle.dumps(here)
+    # Neither what a worker lacks counts, nor what it has.
+    for text, expected, count in ((None, 1e-2, 3), ("1e-4", 1e-2, 3)):
+        if text is not None:
+            monkeypatch.setenv(TOLERANCE, text)
+        arrived = pickle.loads(sent)
+        # That a worker sends on is the same too.
+        assert joblib.hash(arrived) == joblib.hash(pickle.loads(pickle.dumps(arrived))) == key
+        assert plugins.tolerance(1e-8, arrived) == expected
+        with threads.at_most(1, arrived.settings):
+            assert threads.n_threads() == count
+    arrived = pickle.loads(plain)
+    assert joblib.hash(arrived) == plain_key != key
+    assert plugins.tolerance(1e-8, arrived) == 1e-8
+
+
+@pytest.mark.parametrize("kind", [RelativeGap, BudgetGap])
+def test_criterion_takes_the_tolerance_of_the_solver_that_was_sent(monkeypatch, kind):
+    monkeypatch.setenv(TOLERANCE, "1e-2")
+    solver = pickle.loads(pickle.dumps(instance("SPDC")))
+    monkeypatch.delenv(TOLERANCE)
+    rows = [{"objective_relative_gap": gap} for gap in (1.0, 5e-3)]
+    for sent, done in ((solver, True), (instance("SPDC"), False), (None, False)):
+        criterion = kind(strategy="callback").get_runner_instance(max_runs=9, solver=sent)
+        assert criterion.check_convergence(rows)[0] == done
+
+
+@pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs", "ERM"])
+def test_a_worker_with_other_sources_refuses_what_is_sent(monkeypatch, name):
+    solver = instance(name)
     sent = pickle.dumps(solver)
     assert str(pickle.loads(sent)) == str(solver)
     monkeypatch.setattr(plugins, "SOURCE_HASH", "of a worker that was started before an edit")

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ import pytest
 import yaml
 from conftest import REPO, benchopt, make_problem
 
-from benchmark_dspdc import places, running, solve
+from benchmark_dspdc import places, running, solve, targets
+from benchmark_dspdc.cli import SOLVERS_FAILED, main
 from benchmark_dspdc.data import libsvm
 from benchmark_dspdc.report.results import GAP, medians, read_results, rows_of, to_targets
 
@@ -149,12 +151,12 @@ namespaces = pytest.mark.skipif(sys.platform != "linux", reason="needs namespace
 
 # Stopped and killed -----------------------------------------------------------------
 
-def stopped_in_the_middle(place, number):
-    """The exit code of a run that gets a signal; what it had finished must be there."""
-    run = Watched(*place.command())
+def stopped_in_the_middle(place, stop, *options):
+    """The exit code and the words of a run that is stopped; what it had finished must be there."""
+    run = Watched(*place.command(), *options)
     run.until(lambda: place.finished >= 2)
     time.sleep(0.5)
-    run.process.send_signal(number)
+    stop(run.process)
     code = run.end()
     assert len(place.files) == 1, run.text
     (file,) = place.files
@@ -162,16 +164,82 @@ def stopped_in_the_middle(place, number):
     assert kept.groupby(CURVE).ngroups == 2
     assert (kept.groupby(CURVE)["objective_relative_gap"].last() <= 1e-8).all()
     assert file.name in run.text.replace("\n", "")
+    assert kept[running.COMMIT].nunique() == kept[running.STARTED].nunique() == 1
     assert not place.processes
-    return code
+    return code, run.text
 
 
 def test_ctrl_c_keeps_what_was_measured(place):
-    assert stopped_in_the_middle(place, signal.SIGINT) == 130
+    # Also without a cache, of which nothing is left then.
+    code, _ = stopped_in_the_middle(
+        place, lambda run: run.send_signal(signal.SIGINT), "--no-cache"
+    )
+    assert code == 130
+    assert not [*place.cache.iterdir()]
+
+
+@pytest.mark.nightly
+def test_ctrl_c_keeps_what_two_workers_measured(place):
+    code, _ = stopped_in_the_middle(
+        place, lambda run: run.send_signal(signal.SIGINT), "--no-cache", "-j", "2"
+    )
+    assert code == 130
 
 
 def test_sigterm_keeps_what_was_measured(place):
-    assert stopped_in_the_middle(place, signal.SIGTERM) == 143
+    assert stopped_in_the_middle(place, lambda run: run.send_signal(signal.SIGTERM))[0] == 143
+
+
+@pytest.mark.nightly
+def test_a_benchopt_that_is_killed_keeps_what_its_workers_measured(place):
+    def kill_benchopt(run):
+        (number,) = set(place.processes) - {run.pid}
+        os.kill(number, signal.SIGKILL)
+    code, text = stopped_in_the_middle(place, kill_benchopt, "--no-cache", "-j", "2")
+    assert code == 128 + signal.SIGKILL
+    assert "benchopt was ended by SIGKILL; memory may have run out" in text
+
+
+@pytest.mark.parametrize("number, hint", [
+    (signal.SIGKILL, "SIGKILL; memory may have run out"), (signal.SIGSEGV, "SIGSEGV"),
+])
+def test_a_signal_that_ended_benchopt_is_named_and_curves_are_collected(
+        tmp_path, monkeypatch, capfd, number, hint):
+    real, calls = running._stoppable, []
+    ends = [sys.executable, "-c", f"import os; os.kill(os.getpid(), {int(number)})"]
+
+    def stoppable(command, *rest):
+        calls.append(command)
+        return real(ends if len(calls) == 1 else [sys.executable, "-c", ""], *rest)
+    monkeypatch.setattr(running, "_stoppable", stoppable)
+    assert running.benchopt_run(tmp_path, [], "name") == running.Run(None, 128 + number)
+    assert [command[-2:] for command in calls[1:]] == [["--collect", "--no-plot"]]
+    assert capfd.readouterr().err == f"benchmark_dspdc: benchopt was ended by {hint}\n"
+
+
+def test_curves_of_a_run_without_a_cache_are_kept_until_they_are_written(tmp_path, monkeypatch):
+    """With a benchopt that finishes a curve and cannot write a result file."""
+    monkeypatch.delenv("BENCHOPT_CACHE", raising=False)
+    calls = []
+
+    def stoppable(command, folder, environment, *rest):
+        calls.append(command)
+        curve = Path(environment["BENCHOPT_CACHE"]) / "name" / "output.pkl"
+        curve.parent.mkdir(parents=True, exist_ok=True)
+        curve.touch()
+        return 1, False
+    monkeypatch.setattr(running, "_stoppable", stoppable)
+    done = running.benchopt_run(tmp_path, ["--no-cache", "-j", "2"], "name")
+    assert done == running.Run(None, 1)
+    first, second = calls
+    assert second == [*first, "--collect", "--no-plot"] and "--no-cache" not in first
+    (kept,) = (tmp_path / "__cache__").iterdir()
+    # The next one does not see them, and removes them after a week.
+    running.benchopt_run(tmp_path, ["--no-cache"], "other")
+    assert len([*(tmp_path / "__cache__").iterdir()]) == 2
+    os.utime(kept, (0, 0))
+    running.benchopt_run(tmp_path, ["--no-cache"], "third")
+    assert not kept.exists()
 
 
 def test_sigterm_means_again_what_it_did_before(tmp_path, monkeypatch):
@@ -471,9 +539,19 @@ def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(server, tmp
 
 # Solvers that fail ------------------------------------------------------------------
 
-@pytest.mark.parametrize("how", ["raises", "nan", "diverges"])
-def test_a_solver_that_fails_is_named_and_never_wins(tmp_path, how):
-    """In a copy with one more solver, which is as fast as another until it fails."""
+FAILURES = {
+    "raises": "if self.problem.shape[0] == 300: raise RuntimeError('no luck')",
+    "raises everywhere": "raise RuntimeError('no luck')",
+    "nan": "self.factor = float('nan')", "diverges": "self.factor = 2.0",
+}
+
+
+@pytest.fixture
+def run_a_copy(tmp_path, monkeypatch, capfd):
+    """A function that runs a copy with one more solver, as fast as another until it fails.
+
+    It returns the exit code, the result file and what was said.
+    """
     folder = tmp_path / "copy"
     folder.mkdir()
     for name in ("benchmark_dspdc", "datasets", "plots"):
@@ -481,11 +559,17 @@ def test_a_solver_that_fails_is_named_and_never_wins(tmp_path, how):
     (folder / "solvers").mkdir()
     for name in ("objective.py", "config.yml", "solvers/sdca.py"):
         shutil.copy(REPO / name, folder / name)
-    fail = {
-        "raises": "raise RuntimeError('no luck')", "nan": "self.factor = float('nan')",
-        "diverges": "self.factor = 2.0",
-    }[how]
-    (folder / "solvers" / "broken.py").write_text(f"""
+    config = tmp_path / "config.yml"
+    config.write_text(yaml.safe_dump({
+        "objective": ["ERM[lambda1=0.001,lambda2=0.01]"],
+        "dataset": ["Factorized[n=300,p=30,d=8]", "Factorized[n=200,p=30,d=8]"],
+        "solver": ["Broken", "SDCA[order=random]"], "max-runs": 120,
+    }))
+    monkeypatch.setattr(targets, "benchmark_folder", lambda: folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    def run(how):
+        (folder / "solvers" / "broken.py").write_text(f"""
 from benchmark_dspdc.plugins import MethodSolver
 
 
@@ -500,7 +584,7 @@ class Solver(MethodSolver):
         def soon():
             # The other one has come to 1e-2 by then.
             if self.calls == 95:
-                {fail}
+                {FAILURES[how]}
             self.calls += 1
             return callback()
         super().run(soon)
@@ -509,26 +593,19 @@ class Solver(MethodSolver):
         found = super().get_result()
         return found | dict(x=found["x"] * self.factor**self.calls)
 """)
-    config = {
-        "objective": ["ERM[lambda1=0.001,lambda2=0.01]"],
-        "dataset": ["Factorized[n=300,p=30,d=8]", "Factorized[n=200,p=30,d=8]"],
-        "solver": ["Broken", "SDCA[order=random]"], "max-runs": 120,
-    }
-    (tmp_path / "config.yml").write_text(yaml.safe_dump(config))
-    output = tmp_path / "result.parquet"
-    done = subprocess.run(
-        [sys.executable, "-m", "benchopt", "run", str(folder), "--config",
-         str(tmp_path / "config.yml"), "--output", str(output), "--no-plot", "--no-cache"],
-        cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    said = done.stdout + done.stderr
-    told = {"raises": "no luck", "nan": "diverged", "diverges": ""}[how]
-    assert told in said and ("error" in said or how != "raises")
+        code = main(["run", "--config", str(config), "--", "--no-plot", "--no-cache"])
+        (file,) = (folder / "outputs").glob("*.parquet")
+        return code, file, "".join(capfd.readouterr())
+    return run
+
+
+@pytest.mark.parametrize("how", ["nan", "diverges"])
+def test_a_solver_that_fails_is_named_and_never_wins(run_a_copy, how):
+    code, output, said = run_a_copy(how)
+    assert code == 0, said
+    assert ("diverged: its gap is not a finite number any more" in said) == (how == "nan")
     frame = read_results([output])
     assert set(frame["solver_name"]) == {"SDCA[m=1,order=random]"}
-    if how == "raises":
-        return
     assert "2 runs diverged and are left out: Broken" in frame.attrs["notes"][0]
     # benchopt's own page has the file as it is.
     raw = pd.read_parquet(output)
@@ -542,10 +619,59 @@ class Solver(MethodSolver):
         assert np.isinf(value) == solver.startswith("Broken")
 
 
+@pytest.mark.parametrize("how", ["raises", "raises everywhere"])
+def test_a_solver_that_raises_is_named_by_the_command_and_in_the_report(run_a_copy, how):
+    code, output, said = run_a_copy(how)
+    assert code == SOLVERS_FAILED == 3
+    assert "RuntimeError: no luck" in said
+    # The last words, once for each problem.
+    failed = [line for line in said.splitlines() if line.startswith("failed: Broken")]
+    assert len(failed) == (1 if how == "raises" else 2)
+    assert "Broken" in failed[0] and "n=300" in failed[0]
+    frame = read_results([output])
+    named = [note for note in frame.attrs["notes"] if "no result of 1 pairs" in note]
+    if how == "raises":
+        assert "failed: Broken" in named[0] and "n=300" in named[0]
+        # Where it worked it is compared.
+        assert frame.groupby("solver_name")["dataset_name"].nunique().tolist() == [1, 2]
+    else:
+        assert set(frame["solver_name"]) == {"SDCA[m=1,order=random]"}
+
+
 # Stale results ----------------------------------------------------------------------
 
+def edit(file, old, new):
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+PLAIN = """
+import numpy as np
+from benchopt import BaseSolver
+
+
+class Solver(BaseSolver):
+    name = "Plain"
+    sampling_strategy = "callback"
+
+    def set_objective(self, problem):
+        self.x = np.zeros(problem.x_shape)
+
+    def run(self, callback):
+        while callback():
+            pass
+
+    def get_result(self):
+        return dict(x=self.x)
+"""
+
+
 def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
-    """In a copy whose step size is edited between two runs."""
+    """In a copy whose step size and certificate are edited between two runs.
+
+    A solver that knows nothing of the package has another certificate then, too.
+    """
     folder = tmp_path / "copy"
     for name in ("benchmark_dspdc", "datasets", "solvers"):
         shutil.copytree(
@@ -555,8 +681,9 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
         shutil.copy(REPO / name, folder / name)
     config, cache = tmp_path / "config.yml", tmp_path / "cache"
     config.write_text(yaml.safe_dump(SHORT | {
-        "solver": ["FISTA"], "n-repetitions": 1, "max-runs": 5,
+        "solver": ["FISTA", "Plain"], "n-repetitions": 1, "max-runs": 5,
     }))
+    (folder / "solvers" / "plain.py").write_text(PLAIN)
 
     def run(name):
         output = tmp_path / f"{name}.parquet"
@@ -564,19 +691,20 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
             "run", ".", "--config", config, "--output", output, "--no-plot", folder=folder,
             BENCHOPT_CACHE=str(cache), PYTHONPATH=str(folder),
         )
-        return pd.read_parquet(output), len([*cache.rglob("output.pkl")])
+        curves = dict(iter(pd.read_parquet(output).groupby("solver_name")))
+        return curves["FISTA"], curves["Plain"], len([*cache.rglob("output.pkl")])
 
-    first, entries = run("first")
-    again, same = run("again")
+    first, plain, entries = run("first")
+    again, _, same = run("again")
     # From the cache, times and all.
     pd.testing.assert_series_equal(first["time"], again["time"], check_exact=True)
-    assert entries == same == 1
-    method = folder / "benchmark_dspdc" / "algorithms" / "fista.py"
-    text = method.read_text()
-    old = "min(1.0 / L, "
-    assert text.count(old) == 1
-    method.write_text(text.replace(old, "min(0.9 / L, "))
-    edited, more = run("edited")
-    assert more == 2
+    assert entries == same == 2
+    edit(folder / "benchmark_dspdc" / "algorithms" / "fista.py", "min(1.0 / L, ", "min(0.9 / L, ")
+    edit(folder / "benchmark_dspdc" / "problem.py",
+         "Certificate(primal, max(own, candidate),", "Certificate(primal, candidate - 1.0,")
+    edited, plain_edited, more = run("edited")
+    assert more == 4
+    assert (plain_edited["objective_dual"].to_numpy()
+            == plain["objective_dual"].to_numpy() - 1.0).all()
     assert edited["objective_value"].iloc[0] == first["objective_value"].iloc[0]
     assert (edited["objective_value"].iloc[1:] != first["objective_value"].iloc[1:]).all()

@@ -1,9 +1,13 @@
+import errno
+import fcntl
+import functools
 import os
 import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
+import filelock
 import pytest
 from conftest import REPO
 
@@ -100,6 +104,84 @@ def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_p
     losses.write_text(changed)
     assert run() == pytest.approx(0.5)
     assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of kernels, and no word yet of what is not kept."""
+    monkeypatch.setattr(jit, "CACHE_DIRECTORY", tmp_path / "kernels")
+    monkeypatch.setattr(jit, "_not_kept", functools.cache(jit._not_kept.__wrapped__))
+    (tmp_path / "kernels").mkdir()
+    return tmp_path / "kernels"
+
+
+def plus(number):
+    """A kernel as another process would compile it, with that process's view of the cache."""
+    def kernel(x):
+        return x + number
+    return njit(kernel)
+
+
+def files(cache, suffix):
+    return sorted(file.name for file in cache.rglob(f"*{suffix}"))
+
+
+def test_kernels_saved_after_an_index_was_emptied_take_no_file_of_others(cache):
+    """What a process that has read the old index reads next is still its own kernel."""
+    one, two = plus(1.0), plus(1.0)
+    assert one(1.0) == 2.0
+    (first,) = files(cache, ".nbc")
+    content = next(cache.rglob(first)).read_bytes()
+    one._cache.flush()
+    assert two(1) == 2.0
+    assert len(files(cache, ".nbc")) == 2
+    assert next(cache.rglob(first)).read_bytes() == content
+
+
+def test_a_lock_that_another_process_holds_for_long_holds_up_nobody(cache, monkeypatch, recwarn):
+    monkeypatch.setattr(jit, "LOCK_SECONDS", 0.1)
+    with filelock.FileLock(cache / "lock"):
+        assert plus(1.0)(1.0) == 2.0
+    assert len(files(cache, ".nbc")) == len(files(cache, ".nbi")) == 1
+    assert not recwarn.list
+    # And it was let go of.
+    with filelock.FileLock(cache / "lock", timeout=0):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_where_there_are_no_locks_kernels_are_kept_all_the_same(cache, monkeypatch, recwarn,
+                                                                number):
+    def flock(*arguments):
+        raise OSError(number, os.strerror(number))
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert plus(1.0)(1.0) == 2.0
+    again = plus(1.0)
+    assert again(1.0) == 2.0 and sum(again.stats.cache_hits.values()) == 1
+    assert not recwarn.list
+
+
+def test_an_index_that_is_damaged_and_cannot_be_mended_stops_no_run(cache, monkeypatch):
+    one = plus(1.0)
+    assert one(1.0) == 2.0
+    next(cache.rglob("*.nbi")).write_bytes(b"garbage")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(jit._KernelCache, "flush", full)
+    with pytest.warns(RuntimeWarning) as told:
+        assert plus(1.0)(1.0) == 2.0
+        assert plus(1.0)(2.0) == 3.0
+    words = [str(warning.message) for warning in told]
+    assert sum("is damaged" in word for word in words) == 2
+    assert sum("are not kept" in word for word in words) == 1
+
+
+def test_a_kernel_that_is_in_no_file_is_compiled_without_a_word(cache, recwarn):
+    space = {"njit": njit}
+    exec("@njit\ndef kernel(x):\n    return x + 1.0\n", space)
+    assert space["kernel"](1.0) == 2.0
+    assert not recwarn.list and not files(cache, ".nbc")
 
 
 def test_old_cache_versions_are_forgotten(tmp_path, monkeypatch):

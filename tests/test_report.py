@@ -730,7 +730,7 @@ document.addEventListener("securitypolicyviolation", event => {
   (window.faults ||= []).push(event.violatedDirective + " " + event.blockedURI);
 });
 window.addEventListener("load", async () => {
-  const seen = {choices: 0, empty: [], faults: [], times: [], left: []};
+  const seen = {choices: 0, empty: [], faults: [], times: [], left: [], crosses: []};
   const wait = () => new Promise(done => setTimeout(done, 30));
   const texts = marks => [...document.querySelectorAll(marks)].map(mark => mark.textContent);
   try {
@@ -745,6 +745,7 @@ window.addEventListener("load", async () => {
         if (!drawn[section]) seen.empty.push(list.id + " " + list.options[k].text);
         seen.times.push(...texts("#bars-plot .ytick"));
         seen.left.push(...texts("#speedups-note"));
+        seen.crosses.push(document.querySelectorAll("#trend-plot .xy2 .point").length);
       }
       list.selectedIndex = 0;
       list.dispatchEvent(new Event("change"));
@@ -755,6 +756,8 @@ window.addEventListener("load", async () => {
               box.querySelectorAll(".trace, .point, .hm").length]);
     seen.modes = Object.fromEntries([...document.querySelectorAll(".plot")].map(
       box => [box.id, [...new Set(box.data.map(trace => trace.mode))]]));
+    seen.labels = [...document.querySelectorAll("#trend-plot .xtick text")].map(
+      text => [text.textContent, text.getBoundingClientRect().right]);
     seen.buttons = [...document.querySelectorAll(".modebar-btn")].map(
       button => button.getAttribute("aria-label") + " " + button.dataset.title);
     seen.notes = [texts("#notes > p"), texts("#notes > details summary"),
@@ -856,18 +859,26 @@ def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
 
 @in_a_browser
 def test_a_trend_draws_in_a_browser_without_a_network(tmp_path):
-    for day in range(8):
+    for day in range(60):
         frame = runs(
-            *seeds("SPDC[m=1]", (0.1, 0.1) if day < 4 else (0.2, 0.2), dataset=HOSTILE),
+            # One of them does not reach the last gap.
+            *seeds("SPDC[m=1]", (0.1, 0.1) if day < 30 else (0.2, 0.2), dataset=HOSTILE,
+                   to=1e-5 if day == 9 else 1e-8),
             *seeds("SDCA[m=1]", (0.1, 0.1), dataset=factorized()),
         )
         frame["objective_reference_seconds"] = 1e-3
-        write(frame.assign(run_date=f"2026-03-0{day + 1}"), tmp_path / f"<b>{day}.parquet")
+        frame["run_date"] = f"2026-{day // 28 + 1:02d}-{day % 28 + 1:02d}"
+        write(frame, tmp_path / f"<b>{day}.parquet")
     made = write_trend([tmp_path], tmp_path / "trend.html")
     assert [row["change"] for row in made["changes"]] == [pytest.approx(1.0, abs=0.05)]
     seen = looked_at(tmp_path / "trend.html", tmp_path)
     assert seen["choices"] >= 6
     assert len(seen["plots"]) == 1 and seen["tables"] == 1
+    assert set(seen["crosses"]) == {0, 1}
+    # Slanted labels of 13 pixels do not touch, and the last run has one.
+    places = [right for _, right in seen["labels"]]
+    assert len(places) >= 5 and np.diff(places).min() * np.sin(np.pi / 6) > 13 * 1.2
+    assert seen["labels"][-1][0].startswith("2026-03-04")
 
 
 def test_what_is_not_finished_is_named_with_a_guess():

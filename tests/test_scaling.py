@@ -18,6 +18,7 @@ from conftest import REPO, assert_same_rows, run
 from distributed import Client
 
 from benchmark_dspdc.jit import CACHE_DIRECTORY
+from benchmark_dspdc.running import TOLERANCE
 
 pytestmark = pytest.mark.xdist_group("scaling")
 
@@ -155,6 +156,22 @@ def test_workers_give_the_rows_of_a_sequential_run(cluster, sequential, folder, 
     # Three processes have asked for the data, the workers for each of four curves.
     assert len(machine.noted("generated", "sparse_classification")) == 1
     assert len(machine.noted("read", "sparse_classification")) == 4
+
+
+def test_a_tolerance_of_the_sender_ends_the_curves_of_workers(cluster, folder, machine):
+    config = CONFIG | {
+        "objective": ["ERM[lambda1=0,lambda2=0.1]"], "dataset": CONFIG["dataset"][1:2],
+        "solver": ["SDCA"], "max-runs": 300,
+    }
+    frame, _ = run(
+        folder, config, "loose", "--parallel-config", cluster.config,
+        **machine.environment, **{TOLERANCE: "1e-2"},
+    )
+    ends = frame.groupby("idx_rep")["objective_relative_gap"]
+    assert len(ends) == 2
+    # At the first point that is good enough, the last one.
+    assert (ends.last() <= 1e-2).all()
+    assert (ends.apply(lambda gaps: (gaps <= 1e-2).sum()) == 1).all()
 
 
 def test_a_worker_killed_in_the_middle_loses_nothing(cluster, sequential, folder, machine):

@@ -218,6 +218,47 @@ def test_a_replaced_libsvm_file_is_another_source(place, home, tmp_path, caplog)
     assert len(entries(place)) == 2
 
 
+@pytest.mark.parametrize("reduction", data.REDUCTIONS)
+def test_reductions_of_a_libsvm_file_are_computed_once(place, home, tmp_path, caplog, reduction):
+    def put(name, factor):
+        text = "".join(
+            f"{(-1) ** i} 1:{factor * (i % 7)} 2:{i % 5} 3:{i * i % 11}\n" for i in range(40)
+        )
+        (tmp_path / "file").write_text(text)
+        libsvm.import_file(name, tmp_path / "file", n_features=3)
+
+    def load():
+        caplog.clear()
+        return data.load_reduced("own", reduction, 3, 0, scale="maxabs")
+
+    caplog.set_level(logging.INFO, store.__name__)
+    put("own", 1)
+    without = load()
+    assert without.A_test is without.b_test is None
+    put("own_test", 1)
+    first = load()
+    assert "generated" in caplog.text
+    again = load()
+    assert "read" in caplog.text and "generated" not in caplog.text
+    assert_same_bits(first, again)
+    # What it was, computed by hand.
+    plain = data.load_libsvm("own", scale="maxabs")
+    expected = data.reduce(plain.X, reduction, 3, 0)
+    assert_same_bits((expected.U, expected.V, plain.b), tuple(again[:3]))
+    assert_same_bits(expected.transform(plain.X_test), again.A_test)
+    put("own", 2)
+    load()
+    assert "generated" in caplog.text
+
+
+def test_a_reduction_is_not_kept_while_its_test_part_may_be_downloaded(place, home, tmp_path):
+    (tmp_path / "file").write_text("".join(f"{(-1) ** i} 1:{i} 2:1\n" for i in range(9)))
+    libsvm.import_file("a9a", tmp_path / "file")
+    with pytest.warns(UserWarning, match="without its test part"):
+        data.load_reduced("a9a", "svd", 2, 0)
+    assert entries(place) == []
+
+
 # Faults -----------------------------------------------------------------------------------
 
 def truncate(file):
@@ -338,9 +379,12 @@ def test_what_was_not_used_for_longest_makes_room(place, monkeypatch):
     assert len(entries(place)) == 3
 
 
-def test_what_is_too_large_is_not_kept(place, monkeypatch):
+def test_what_is_too_large_is_not_kept_and_told_once(place, monkeypatch):
     monkeypatch.setenv(store.VARIABLE, "0.00003")
-    Counted().get(2000)
+    with pytest.warns(RuntimeWarning, match="has 1.6e-05 GB, allowed for one are 1.5e-05") as told:
+        Counted().get(2000)
+        Counted().get(2001)
+    assert len(told) == 1
     assert list(place.iterdir()) == []
     assert 1.7e9 < store.LARGEST_PART * store.LIMIT_GB * 1e9  # matrix risk of the paper fits
 

@@ -242,6 +242,35 @@ def test_headers_of_cached_arrays_that_claim_more_than_there_is_are_refused(home
         libsvm.raw("set")
 
 
+@pytest.mark.parametrize("shape, claim", [
+    ((3, 10**12), "it claims 1000000000000 features for 3 stored entries, allowed in format csr "
+                  "are 1048576; an import with --n-features can have more"),
+    ((3, 2**20 + 1), "it claims 1048577 features"), ((3, 2**20), None),
+    ((10**12, 3), "y must have 1000000000000 labels as X has rows, got 3"),
+])
+def test_a_cached_matrix_of_a_few_bytes_claims_no_memory(home, shape, claim):
+    home.mkdir(parents=True)
+    np.save(home / "set_y.npy", np.array([1.0, -1.0, 1.0]))
+    # Of the two sizes one has no pointers in the file.
+    kind = sparse.csr_matrix if shape[0] == 3 else sparse.csc_matrix
+    place = np.zeros(3, np.int64), np.arange(4)
+    X = kind((np.ones(3), *place), shape=shape)
+    sparse.save_npz(home / "set_X.npz", X)
+    assert (home / "set_X.npz").stat().st_size < 2000
+    if claim is None:
+        assert libsvm.raw("set").X.shape == shape
+    else:
+        with pytest.raises(ValueError, match=f"_[Xy].np[yz] cannot be used: {claim}"):
+            libsvm.raw("set")
+
+
+def test_a_wide_set_that_the_user_means_can_be_read_again(tmp_path, home):
+    file = tmp_path / "file"
+    file.write_text("1 7:1\n2 3:1\n")
+    libsvm.import_file("set", file, n_features=2**20 + 1)
+    assert libsvm.raw("set").X.shape == (2, 2**20 + 1)
+
+
 def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, capsys):
     wide = tmp_path / "wide.parquet"
     zeros = pa.array(np.zeros(files.MAX_CELLS // 10 + 1, dtype=np.int8))

@@ -14,6 +14,7 @@ from .matrix import (
     trace_regression_data,
 )
 from .metric_learning import METRIC_SCALES, METRIC_SOURCES, MetricData, load_metric_learning
+from .reduced import ReducedData, load_reduced
 from .reductions import REDUCTIONS, Reduction, feature, instance, nystroem, reduce, svd
 from .scaling import SCALES
 from .synthetic import (
@@ -40,6 +41,7 @@ __all__ = [
     "MatrixRiskData",
     "MetricData",
     "RawData",
+    "ReducedData",
     "Reduction",
     "TraceRegressionData",
     "Triplets",
@@ -54,6 +56,7 @@ __all__ = [
     "load_bundled",
     "load_libsvm",
     "load_metric_learning",
+    "load_reduced",
     "matrix_risk_data",
     "nystroem",
     "raw_libsvm",

@@ -215,6 +215,12 @@ def version(name, test=False):
     return None if stamp is None else repr([data_home(), stamp])
 
 
+def has_all_parts(name):
+    """Tell whether a data set is in the cache, with its test part if libsvmdata lists one."""
+    test = f"{name}_test"
+    return is_cached(name) and (test not in _table() or is_cached(test))
+
+
 class FromLibsvm:
     """Mixin of benchopt's data sets that are read from this cache.
 
@@ -397,12 +403,11 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
     X, y = _parse(path, max_bytes, progress)
     if n_features is None:
         n_features = X.shape[1]
-        believed = max(BELIEVED_FEATURES, FEATURES_PER_ENTRY * X.nnz)
-        if n_features > min(MAX_INFERRED_FEATURES, believed):
+        believed = min(MAX_INFERRED_FEATURES, _believed_features(X))
+        if n_features > believed:
             raise ValueError(
                 f"{path}: feature index {n_features} is suspiciously large for {X.nnz} stored "
-                "entries: allowed without an explicit n_features are indices up to "
-                f"{min(MAX_INFERRED_FEATURES, believed)}."
+                f"entries: allowed without an explicit n_features are indices up to {believed}."
             )
     elif X.shape[1] > n_features:
         raise ValueError(
@@ -621,16 +626,21 @@ def _read_files(name, X_path, y_path):
             _require(X.format in ("csc", "csr"), f"X must be in format csc or csr, got {X.format}")
             # Indices out of range would make compiled code read and write outside its arrays.
             X.check_format(full_check=True)
+            _check_width(X)
         else:
             X = np.load(X_path, allow_pickle=False)
+        path = y_path
+        _check_arrays(y_path)
+        y = as_array(np.load(y_path, allow_pickle=False), "y", 1)
+        if sparse.issparse(X):
+            # Before room is made for rows that are only claimed.
+            _check_labels(X, y)
+        path = X_path
         X = as_matrix(X, "X")
         if sparse.issparse(X):
             X = _narrow_indices(X)
         path = y_path
-        _check_arrays(y_path)
-        y = as_array(np.load(y_path, allow_pickle=False), "y", 1)
-        n = X.shape[0]
-        _require(len(y) == n, f"y must have {n} labels as X has rows, got {len(y)}")
+        _check_labels(X, y)
     except CACHE_ERRORS as error:
         raise ValueError(
             f"the cached file {path} cannot be used: {error}; allowed are the finite numeric "
@@ -638,6 +648,30 @@ def _read_files(name, X_path, y_path):
             f"or replace them with: {_import_command(name)}"
         ) from error
     return RawData(X, y)
+
+
+def _believed_features(X):
+    """Up to how many features are believed of a sparse matrix that says no more of them."""
+    return max(BELIEVED_FEATURES, FEATURES_PER_ENTRY * X.nnz)
+
+
+def _check_width(X):
+    """Raise if a cached matrix claims a width for which its file has no reason.
+
+    In CSC, which libsvmdata and imports write, each feature has a pointer in the file, those of
+    ``n_features`` too. In CSR the width is a number alone.
+    """
+    believed = _believed_features(X)
+    _require(
+        X.format == "csc" or X.shape[1] <= believed,
+        f"it claims {X.shape[1]} features for {X.nnz} stored entries, allowed in format csr are "
+        f"{believed}; an import with --n-features can have more",
+    )
+
+
+def _check_labels(X, y):
+    n = X.shape[0]
+    _require(len(y) == n, f"y must have {n} labels as X has rows, got {len(y)}")
 
 
 def _check_arrays(path):

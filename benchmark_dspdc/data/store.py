@@ -172,9 +172,11 @@ def _once(folder, result, generate):
 def _keep(folder, found):
     """Write a result, unless it is too large."""
     size = sum(array.nbytes for array in _arrays(found).values())
-    if size > LARGEST_PART * limit():
+    home, most = folder.parent, LARGEST_PART * limit()
+    if size > most:
+        _warn(home, f"{folder.name} has {size / 1e9:.2g} GB, allowed for one are "
+                    f"{most / 1e9:.2g}, half of {VARIABLE}")
         return
-    home = folder.parent
     scratch = None
     try:
         _make_room(home, size)

@@ -4,9 +4,11 @@ import math
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from ..running import COMMIT, STARTED
 from ..version import __version__
 from .page import styles, write_html
 from .regress import TIME as TIME_OF_CURVES
@@ -17,6 +19,9 @@ from .results import read_results, titles
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
 
 TIME = "time a pass, over the reference loop"
+
+#: Characters of a run's name at an axis; the whole name is where the mouse points.
+TICK = 8
 
 
 def result_files(paths):
@@ -79,30 +84,22 @@ def _steps(logs, least):
 
 def trend_data(paths):
     """What the page shows, in plain numbers and strings."""
-    files, notes, runs = result_files(paths), [], []
-    for file in files:
-        try:
-            frame = read_results([file])
-        except ValueError as error:
-            notes.append(f"left out: {error}")
-            continue
-        runs.append((_date(frame, file), _label(frame, file), processor(frame), figures_of(frame)))
-    if not runs:
-        raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
-    runs.sort(key=lambda run: run[0])
-    keys = list(dict.fromkeys(key for *_, found in runs for key in found))
-    names = [f"{date:%Y-%m-%d %H:%M} {label}" for date, label, *_ in runs]
-    places = [place for *_, place, _ in runs]
+    files = result_files(paths)
+    runs, notes = _runs(files)
+    keys = list(dict.fromkeys(key for run in runs for key in run.figures))
+    names = [f"{run.date:%Y-%m-%d %H:%M} {run.label}" for run in runs]
+    places = [run.place for run in runs]
     short = titles(list(dict.fromkeys(key[:2] for key in keys)))
     solvers = list(dict.fromkeys(key[2] for key in keys))
     problems, changes = {}, []
     for key in keys:
         figures = problems.setdefault(key[:2], {})
-        for figure, values in _series([found.get(key) for *_, found in runs], places).items():
+        for figure, values in _series([run.figures.get(key) for run in runs], places).items():
             kind = "time" if figure.startswith(TIME) else "work"
             marks = change_points(values, LEAST_CHANGE[kind])
             figures.setdefault(figure, {})[key[2]] = dict(
-                values=[_plain(value) for value in values], changes=marks
+                values=[_plain(value) for value in values], changes=marks,
+                missed=[k for k, value in enumerate(values) if value == math.inf],
             )
             for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
                 changes.append(dict(
@@ -111,13 +108,52 @@ def trend_data(paths):
                 ))
     changes.sort(key=lambda row: -_size(row))
     return dict(
-        origin=f"{len(runs)} files; benchmark_dspdc {__version__}, "
+        origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
-        notes=notes, runs=names, styles=styles(solvers), changes=changes,
+        notes=notes, runs=names, ticks=[f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs],
+        styles=styles(solvers), changes=changes,
         problems=[
             dict(title=short[key], figures=figures) for key, figures in problems.items() if figures
         ],
     )
+
+
+class _Run(NamedTuple):
+    """What one command has measured, in one file or several."""
+
+    date: datetime
+    label: str
+    place: str
+    figures: dict
+
+
+def _runs(files):
+    """The runs that files are of, by date, and sentences on files that are of none."""
+    runs, notes = {}, []
+    for file in files:
+        try:
+            frame = read_results([file])
+        except ValueError as error:
+            notes.append(f"left out: {error}")
+            continue
+        own = _Run(_date(frame, file), _label(frame, file), processor(frame), figures_of(frame))
+        key = _command(frame, file)
+        runs[key] = _together(runs[key], own) if key in runs else own
+    if not runs:
+        raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
+    return sorted(runs.values(), key=lambda run: run.date), notes
+
+
+def _together(one, two):
+    """Two files of one run; of what both have the later one counts."""
+    first, last = sorted((one, two), key=lambda run: run.date)
+    return first._replace(figures=first.figures | last.figures)
+
+
+def _command(frame, file):
+    """What files that one command has made have in common; a file that does not say is alone."""
+    words = word_of(frame, COMMIT), word_of(frame, STARTED)
+    return (*words, processor(frame)) if all(words) else file
 
 
 def _series(found, places):
@@ -189,7 +225,9 @@ def _plain(value):
 
 
 def _label(frame, file):
-    """The name of a run: its file's, and the version of the benchmark if the file has it."""
+    """The name of a run: its commit, else its file's name, with a version if the file has one."""
+    if commit := word_of(frame, COMMIT):
+        return commit
     version = word_of(frame, "benchmark-git-tag")
     return f"{file.stem} ({version})" if version else file.stem
 
