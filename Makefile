@@ -3,7 +3,7 @@
 # make test   linting, unit tests, benchopt's own checks, every method's work against the baseline
 # make regress            every method's work and time against the baseline
 # make regress UPDATE=1   a new baseline, of five runs
-# make fuzz [CASES=20000] [SEED=0]   input made up at random, on five surfaces
+# make fuzz [CASES=20000] [SEED=0] [JOBS=2]   input made up at random, on five surfaces
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,8 +43,9 @@ nightly: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n 0 -m timing
 	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
 
-fuzz: $(VENV)/.ready-test
-	$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
+fuzz: $(VENV)/.ready-fuzz
+	$(BIN)/python tests/fuzz_bytes.py --seed $(SEED)
+	$(BIN)/python tests/fuzz_long.py --cases $(CASES) --seed $(SEED) $(if $(JOBS),--jobs $(JOBS))
 
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed
@@ -61,6 +62,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/pip
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	touch $@
+
+$(VENV)/.ready-fuzz: pyproject.toml constraints.txt | $(VENV)/.ready-test
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[fuzz]"
 	touch $@
 
 clean:

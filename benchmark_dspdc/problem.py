@@ -15,8 +15,8 @@ from .regularizers import (
     reg_value,
 )
 
-#: Step sizes multiply squared norms of A with squared numbers of blocks; far
-#: below the largest double nothing of that overflows.
+#: Step sizes multiply squared norms of A with squared numbers of blocks, values
+#: square targets; far below the largest double nothing of that overflows.
 LARGEST_SIZE = 1e200
 
 
@@ -248,15 +248,19 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
 
 
 def check_scale(problem):
-    """The problem, unless its step sizes could overflow."""
+    """The problem, unless its step sizes or values could overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         size = float(problem.operator.row_norms2.sum())
-    if not max(size, size / problem.lam) < LARGEST_SIZE:
+        targets = float(np.mean(problem.b ** 2))
+        # Where P(x) <= P(0), |x|^2 is at most `targets / lam` and |Ax|^2 the last of these.
+        largest = max(size, size / problem.lam, targets, size / problem.lam * targets)
+    if not largest < LARGEST_SIZE:
         raise ValueError(
             "the problem is too badly scaled for double precision: the sum of squares of the "
-            "data, and that divided by the modulus of strong convexity (lambda2, or the least "
-            f"of lam and lambda0), must be below {LARGEST_SIZE:g}, got {size:.3g} and the modulus "
-            f"{problem.lam:g}; scale the data"
+            "data, that divided by the modulus of strong convexity (lambda2, or the least of lam "
+            "and lambda0), the mean square of b, and the product of the last two must be below "
+            f"{LARGEST_SIZE:g}, got {size:.3g}, the modulus {problem.lam:g} and the mean square "
+            f"{targets:.3g}; scale the data"
         )
     return problem
 

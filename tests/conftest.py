@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import yaml
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from benchmark_dspdc import erm
 
@@ -18,6 +20,11 @@ from benchmark_dspdc import erm
 hypothesis.settings.register_profile("stable", derandomize=True)
 hypothesis.settings.register_profile("random", derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stable"))
+
+# hypothesis also draws from the constants in all local modules that happen to be loaded, so that
+# examples of a test, or of a seed, would depend on what ran before. There is no setting for it.
+NO_CONSTANTS = Constants()
+providers._get_local_constants = lambda: NO_CONSTANTS
 
 # Tests generate their data: they patch what generates, of which the store knows nothing.
 os.environ["BENCHMARK_DSPDC_STORE_GB"] = "0"

@@ -1,11 +1,10 @@
 """Input made up at random for whatever takes input: each case ends in a result or in the
 documented error, a ValueError of this package that says what is wrong.
 
-``python tests/fuzz.py --cases 20000`` tries so many distinct cases on each surface and prints
-what came of them, and the branches that they reached. tests/test_fuzz.py has a short version.
+tests/fuzz_long.py tries many cases, tests/test_fuzz.py some, tests/fuzz_bytes.py those that
+atheris makes of bytes.
 """
 
-import argparse
 import bz2
 import contextlib
 import datetime
@@ -17,16 +16,15 @@ import math
 import os
 import pickle
 import re
-import sys
 import tempfile
-import time
 import warnings
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
+from xml.etree import ElementTree
 
 import hypothesis
 import libsvmdata
@@ -37,8 +35,8 @@ import pyarrow.parquet as pq
 import scipy.sparse
 from conftest import make_problem
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 from rich.console import Console
-from rich.table import Table
 
 import benchmark_dspdc
 from benchmark_dspdc import erm, mt_lmnn, solve, targets
@@ -95,6 +93,11 @@ def outcome(surface, case, folder):
     return "result"
 
 
+def offline():
+    """Have names that libsvmdata lists never downloaded in this process."""
+    libsvmdata.fetch_dataset = None
+
+
 # Odd values ---------------------------------------------------------------------------
 
 EDGES = (
@@ -115,10 +118,10 @@ odd = st.one_of(
 )
 
 
-def often(strategy, other=odd, times=3):
-    """Mostly of one, now and then of another."""
+def often(draw, strategy, other, times):
+    """Mostly of one strategy, now and then of another."""
     # In the middle, as hypothesis prefers the ends.
-    return st.integers(-times, times).flatmap(lambda k: other if k in (1, 2) else strategy)
+    return draw(other if draw(st.integers(-times, times)) in (1, 2) else strategy)
 
 
 def rarely(draw, times):
@@ -182,7 +185,7 @@ words = st.one_of(
 @st.composite
 def lines(draw, tame):
     def usually(usual, times):
-        return draw(usual if tame else often(usual, words, times))
+        return draw(usual) if tame else often(draw, usual, words, times)
 
     label = usually(st.sampled_from(("1", "-1", "2", "0.5")), 12)
     start = draw(st.sampled_from((1, 1, 1, 0, 2)))
@@ -200,31 +203,37 @@ def lines(draw, tame):
     return gap.join([label, *entries, more]).rstrip(" ") + ending
 
 
+#: Without the time of day, or a seed would not give the same bytes twice.
+PACKS = {"bz2": bz2.compress, "gz": partial(gzip.compress, mtime=0), "xz": lzma.compress}
+
+
 @st.composite
 def libsvm_cases(draw):
-    made = draw(st.lists(lines(draw(st.booleans())), max_size=5))
+    tame = draw(st.booleans())
+    # Of lists that may be empty too many are, all the same case.
+    made = [draw(lines(tame)) for _ in range(draw(st.integers(0, 6)))]
     text = "".join(made).encode("utf-8", "surrogatepass")
     if rarely(draw, 30):
         text = draw(st.binary(max_size=60))
     if rarely(draw, 60):
         text *= draw(st.sampled_from((10, 3000)))
-    pack = draw(st.sampled_from([None] * 6 + ["bz2", "gz", "xz"]))
+    pack = draw(st.sampled_from([None] * 6 + list(PACKS)))
     if pack:
-        text = {"bz2": bz2, "gz": gzip, "xz": lzma}[pack].compress(text)
+        text = PACKS[pack](text)
     changes = st.tuples(st.integers(0, 10**4), st.integers(0, 255))
     text = bytearray(text)
-    for where, byte in draw(often(st.just(()), st.lists(changes, max_size=3), 6)):
+    for where, byte in often(draw, st.just(()), st.lists(changes, max_size=3), 6):
         if text:
             text[where % len(text)] = byte
     if rarely(draw, 12):
         text = text[:draw(st.integers(0, 60))]
-    name = draw(often(st.just("set"), st.one_of(odd, st.sampled_from((
+    name = often(draw, st.just("set"), st.one_of(odd, st.sampled_from((
         "a9a", "../x", "/etc/x", "..", "a\0b", "a/b", ".x", "x" * 200, "set_test", "duke "
         "breast-cancer", "C:\\x", "a\nb",
-    ))), 12))
+    ))), 12)
     return dict(
-        text=bytes(text), name=name, n_features=draw(often(st.none(), odd, 10)),
-        max_bytes=draw(often(st.none(), odd, 10)),
+        text=bytes(text), name=name, n_features=often(draw, st.none(), odd, 10),
+        max_bytes=often(draw, st.none(), odd, 10),
     )
 
 
@@ -296,7 +305,7 @@ def erm_cases(draw):
         A = draw(sparse_matrices(shape))
     elif kind == "factors":
         d = draw(st.integers(1, 3))
-        A = draw(arrays((n, d))), draw(arrays((draw(often(st.just(d), st.integers(0, 3), 9)), p)))
+        A = draw(arrays((n, d))), draw(arrays((often(draw, st.just(d), st.integers(0, 3), 9), p)))
         if rarely(draw, 10):
             A = list(A) + draw(st.lists(odd, max_size=1))
     elif kind == "odd":
@@ -304,13 +313,13 @@ def erm_cases(draw):
     else:
         A = draw(arrays(shape))
     signs = st.lists(st.sampled_from((-1.0, 1.0)), min_size=n, max_size=n).map(np.array)
-    b = draw(often(signs, st.one_of(odd, arrays((n,)), shapes.flatmap(arrays)), 5))
+    b = often(draw, signs, st.one_of(odd, arrays((n,)), shapes.flatmap(arrays)), 5)
     options = {}
     losses = st.sampled_from(("square", "logistic", "smoothed_hinge"))
     for name, usual in (("loss", losses), ("lambda1", st.floats(0, 2)),
                         ("lambda2", st.floats(1e-3, 2)), ("materialize", st.booleans())):
         if draw(st.booleans()):
-            options[name] = draw(often(usual, odd, 8))
+            options[name] = often(draw, usual, odd, 8)
     return dict(A=A, b=b, **options)
 
 
@@ -346,16 +355,13 @@ def metric_cases(draw):
         np.array(["a", 1, None], dtype=object), np.array(["", "\0", "\ud800"], dtype=object),
         np.array([2**63, 1, 2], dtype=np.uint64),
     )))
-    points = draw(often(arrays((n, d)), st.one_of(odd, shapes.flatmap(arrays)), 12))
+    points = often(draw, arrays((n, d)), st.one_of(odd, shapes.flatmap(arrays)), 12)
     given_ids = st.one_of(
         odd, st.lists(odd, min_size=n, max_size=n), arrays((n,)), shapes.flatmap(arrays),
     )
-    labels = draw(often(
-        st.just(np.tile(np.repeat(classes[:n_classes], each), n_tasks)), given_ids, 12
-    ))
-    tasks = draw(often(
-        st.just(np.repeat(classes[:n_tasks], n_classes * each)), given_ids, 12
-    ))
+    labels = np.tile(np.repeat(classes[:n_classes], each), n_tasks)
+    labels = often(draw, st.just(labels), given_ids, 12)
+    tasks = often(draw, st.just(np.repeat(classes[:n_tasks], n_classes * each)), given_ids, 12)
     case = dict(points=points, labels=labels, tasks=tasks)
     for name, usual in (
         ("n_neighbors", st.integers(1, 2)), ("n_impostors", st.integers(1, 2)),
@@ -364,7 +370,7 @@ def metric_cases(draw):
         ("metrics", st.sampled_from(("multi-task", "shared"))),
     ):
         if draw(st.booleans()) or name == "n_neighbors":
-            case[name] = draw(often(usual, odd, 9))
+            case[name] = often(draw, usual, odd, 9)
     return case
 
 
@@ -417,7 +423,7 @@ def option_cases(draw):
     known = sorted(option_names(METHODS[method]))
     chosen = draw(st.lists(st.sampled_from(known), max_size=5, unique=True))
     options = {
-        name: draw(often(st.sampled_from(USUAL.get(name, (1,))), odd, 6)) for name in chosen
+        name: often(draw, st.sampled_from(USUAL.get(name, (1,))), odd, 6) for name in chosen
     }
     if rarely(draw, 30):
         options[draw(st.sampled_from((*USUAL, "nothing", "M", "seeds", "self_")))] = draw(odd)
@@ -427,7 +433,7 @@ def option_cases(draw):
                         ("max_seconds", (0.05, None)), ("callback", (None,)),
                         ("progress", (False,))):
         if rarely(draw, 4):
-            limits[name] = draw(often(st.sampled_from(usual), odd, 3))
+            limits[name] = often(draw, st.sampled_from(usual), odd, 3)
     if rarely(draw, 30):
         method = draw(odd)
     return dict(problem=kind, method=method, **limits, **options)
@@ -528,6 +534,10 @@ class Bomb:
         return os._exit, (66,)
 
 
+#: Columns of numbers that every result has, but for that of the repetition.
+MEASURED = tuple(c for c in results.REQUIRED if c not in results.RUN)
+
+
 @st.composite
 def result_cases(draw):
     runs = []
@@ -535,9 +545,9 @@ def result_cases(draw):
     objectives = draw(st.lists(st.sampled_from(OBJECTIVES), min_size=1, max_size=2))
     for _ in range(draw(st.integers(0, 4))):
         runs.append((
-            draw(often(st.sampled_from(datasets), names, 20)),
-            draw(often(st.sampled_from(objectives), names, 20)),
-            draw(often(st.sampled_from(SOLVERS), names, 20)), draw(st.integers(0, 2)),
+            often(draw, st.sampled_from(datasets), names, 20),
+            often(draw, st.sampled_from(objectives), names, 20),
+            often(draw, st.sampled_from(SOLVERS), names, 20), draw(st.integers(0, 2)),
             draw(st.integers(0, 4)),
         ))
     count = sum(run[-1] for run in runs)
@@ -547,19 +557,18 @@ def result_cases(draw):
         if tame:
             return draw(st.lists(st.floats(1e-9, 10), min_size=count, max_size=count))
         return draw(st.lists(st.one_of(st.floats(0, 2), numbers), min_size=count, max_size=count))
-    required = results.REQUIRED[len(results.NAMES):]
     optional = draw(st.lists(st.sampled_from(OPTIONAL), max_size=5, unique=True))
     columns = {
-        name: column() for name in (*required, *optional) if name != "idx_rep"
+        name: column() for name in (*MEASURED, *optional)
     }
-    changes = draw(often(st.just({}), st.dictionaries(
+    changes = often(draw, st.just({}), st.dictionaries(
         st.sampled_from((*results.REQUIRED, *optional)),
         st.sampled_from((*TYPES, "missing", "twice")), max_size=2,
-    ), 2))
+    ), 2)
     damage = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3)
     return dict(
         runs=runs, columns=columns, changes=changes, again=rarely(draw, 10),
-        damage=draw(often(st.just([]), damage, 12)), compression=draw(st.sampled_from(
+        damage=often(draw, st.just([]), damage, 12), compression=draw(st.sampled_from(
             ("snappy", "zstd", "none"))), view="files" if rarely(draw, 200) else draw(
             st.sampled_from(VIEWS)),
     )
@@ -617,6 +626,12 @@ def known_target(dataset, objective):
     return found
 
 
+def read_checked(files):
+    frame = results.read_results(files)
+    assert len(frame) and np.isfinite(frame[results.GAP]).all()
+    return frame
+
+
 def run_results(case, folder):
     file, out = folder / "run.parquet", folder / "out"
     parquet_of(case, file)
@@ -626,8 +641,7 @@ def run_results(case, folder):
         mock.patch.object(targets, "named_target", known_target),
         mock.patch.object(verdicts, "MOST_GENERATED", 10**5),
     ):
-        frame = results.read_results(files)
-        assert len(frame) and np.isfinite(frame[results.GAP]).all()
+        frame = read_checked(files)
         if case["view"] == "files":
             report.write_report(files, out, console)
             for axis in ("seconds", "updates"):
@@ -660,6 +674,7 @@ def run_results(case, folder):
                 regress.print_comparison(lines, notes, console)
                 regress.write_json(lines, notes, None, folder / "out.json")
                 regress.write_junit(lines, notes, None, folder / "junit.xml")
+                ElementTree.parse(folder / "junit.xml")
         for (dataset, objective), rows in results.problems(frame):
             if case["view"] == "complexity" and (dataset, objective) == COMPARED:
                 problem = known_target(*COMPARED).problem
@@ -695,13 +710,64 @@ RESULTS = Surface(
 )
 
 
+# The same as bytes ---------------------------------------------------------------------
+
+def run_libsvm_bytes(content, folder):
+    run_libsvm(dict(text=content, name="set", n_features=None, max_bytes=None), folder)
+
+
+def run_result_bytes(content, folder):
+    file = folder / "run.parquet"
+    file.write_bytes(content)
+    json.dumps(page.page_data(read_checked([file]), "run.parquet", []), allow_nan=False)
+
+
+def libsvm_seeds(folder):
+    for text in (b"1 1:1 3:-2.5e-3\n-1 2:7\n", b"0.5 0:1\r\n2 1:1 # note\n3\n", b"1 5:nan\n"):
+        yield text
+        for pack in PACKS.values():
+            yield pack(text)
+
+
+def result_seeds(folder):
+    file, names = folder / "seed.parquet", (DATASETS[2], OBJECTIVES[0])
+    runs = [(*names, "DSPDC[m=1,q=1]", 0, 3), (*names, "SPDC[m=1]", 0, 2)]
+    columns = {name: [1.0, 0.5, 0.1, 1.0, 0.2] for name in (*MEASURED, "objective_iterations")}
+    for compression in ("none", "snappy"):
+        for changes in ({}, {"objective_iterations": "binary"}, {"time": "half"}):
+            parquet_of(dict(runs=runs, columns=columns, changes=changes, damage=[],
+                            compression=compression), file)
+            yield file.read_bytes()
+
+
+class OfBytes(NamedTuple):
+    """A surface whose cases are contents of files.
+
+    Attributes
+    ----------
+    run : callable
+        As of a Surface.
+    seeds : callable
+        Gives contents to begin with, using a folder.
+    """
+
+    run: object
+    seeds: object
+
+
+OF_BYTES = {
+    "LIBSVM files": OfBytes(run_libsvm_bytes, libsvm_seeds),
+    "result files": OfBytes(run_result_bytes, result_seeds),
+}
+
+
 SURFACES = {
     "LIBSVM files": LIBSVM, "erm": ERM, "mt_lmnn": METRIC, "options of methods": OPTIONS,
     "result files": RESULTS,
 }
 
 
-# The long version ----------------------------------------------------------------------
+# Trying cases ----------------------------------------------------------------------
 
 def written_out(value):
     """A text that is the same for equal cases alone."""
@@ -722,99 +788,46 @@ def written_out(value):
 
 
 class Tally:
-    """What came of the cases of a surface."""
+    """What came of the cases of a surface.
 
-    def __init__(self, surface, scratch):
+    Parameters
+    ----------
+    surface : Surface
+    scratch : path
+        An existing folder; each case gets an empty one in it.
+    measured : coverage.Coverage, optional
+        Counts the branches that the cases reach. Making them up is left out: it
+        takes twice as long when it is traced.
+    """
+
+    def __init__(self, surface, scratch, measured=None):
         self.surface, self.scratch = surface, scratch
-        self.tried, self.seen = 0, set()
-        self.counts = {"result": 0, "error": 0}
+        self.measuring = measured.collect if measured else contextlib.nullcontext
+        self.tried, self.outcomes = 0, {}
 
     def __call__(self, case):
         self.tried += 1
         digest = hashlib.blake2b(written_out(case).encode(), digest_size=12).digest()
-        if digest in self.seen:
-            return
-        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
-            result = outcome(self.surface, case, Path(folder))
-        self.seen.add(digest)
-        self.counts[result] += 1
+        if digest not in self.outcomes:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder, self.measuring():
+                found = outcome(self.surface, case, Path(folder))
+            self.outcomes[digest] = found
+
+    def count(self, kind):
+        return sum(found == kind for found in self.outcomes.values())
+
+
+#: hypothesis's own backend makes every other case a variant of an earlier one, and half of those
+#: are no new cases. Under another name the same generator draws each case afresh.
+providers.AVAILABLE_PROVIDERS["afresh"] = providers.HypothesisProvider
 
 
 def search(tally, count, seed=None):
-    """Try so many examples, beginning anew from the seed if there is one."""
+    """Try so many examples, those of the seed if there is one."""
     settings = hypothesis.settings(
         max_examples=count, deadline=None, database=None, derandomize=False, print_blob=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=list(hypothesis.HealthCheck), backend="afresh",
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )
     test = settings(hypothesis.given(tally.surface.cases)(lambda case: tally(case)))
     (hypothesis.seed(seed)(test) if seed is not None else test)()
-
-
-#: Examples between two new beginnings: hypothesis grows slower the more it remembers.
-ROUND = 500
-
-
-def reached(coverage, folder):
-    """Branches reached, and how many there are."""
-    file = folder / "coverage.json"
-    coverage.json_report(outfile=str(file))
-    totals = json.loads(file.read_text())["totals"]
-    return totals["covered_branches"], totals["num_branches"]
-
-
-def main():
-    import coverage
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=20_000, help="distinct ones of a surface")
-    parser.add_argument("--only", nargs="+", choices=list(SURFACES), default=list(SURFACES))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="of a surface at most")
-    options = parser.parse_args()
-    table = Table(title=f"{options.cases} distinct cases, seed {options.seed}", caption=(
-        "Branches of the modules that take the input; loops that numba compiles are left out."
-    ))
-    for heading in ("surface", "cases", "distinct", "results", "documented errors",
-                    "branches reached", "minutes"):
-        table.add_column(heading, justify="left" if heading == "surface" else "right")
-    short = []
-    for name in options.only:
-        surface = SURFACES[name]
-        measured = coverage.Coverage(
-            branch=True, data_file=None, include=[str(PACKAGE / path) for path in surface.modules]
-        )
-        # A function whose decorator is excluded is so as a whole.
-        measured.exclude(r"^\s*@(njit|generic|\w+\.register)\b")
-        begun = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            tally, k = Tally(surface, folder), 0
-            measured.start()
-            try:
-                while len(tally.seen) < options.cases:
-                    if time.perf_counter() - begun > 60 * options.minutes:
-                        break
-                    search(tally, min(ROUND, options.cases - len(tally.seen)) + 1,
-                           seed=10**6 * options.seed + k)
-                    k += 1
-                    if k % 10 == 0:
-                        print(f"{name}: {len(tally.seen)} distinct cases", file=sys.stderr)
-            finally:
-                measured.stop()
-            covered, branches = reached(measured, Path(folder))
-        if len(tally.seen) < options.cases:
-            short.append(f"{name}: {len(tally.seen)} of {options.cases} cases")
-        table.add_row(
-            name, str(tally.tried), str(len(tally.seen)), str(tally.counts["result"]),
-            str(tally.counts["error"]), f"{covered} of {branches}, {covered / branches:.0%}",
-            f"{(time.perf_counter() - begun) / 60:.1f}",
-        )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
-    # What was not tried has not passed.
-    return f"too few minutes for {'; '.join(short)}" if short else 0
-
-
-if __name__ == "__main__":
-    # Names that libsvmdata lists are never downloaded here.
-    libsvmdata.fetch_dataset = None
-    sys.exit(main())

@@ -1303,6 +1303,7 @@ BAD = {
     "measurements ragged": (bad_trace([[[1.0, 2.0]], [[1.0]]]), "measurements must"),
     "targets too short": (bad_trace(b=[1.0]), "b must have one entry for each of the 3"),
     "targets NaN": (bad_trace(b=[1.0, np.inf, 1.0]), "b must be finite"),
+    "targets too large": (bad_trace(b=[1.0, 1e160, 1.0]), "badly scaled"),
     "lam of a measured block": (bad_trace(lam=[-1.0, 1.0]), "got -1.0 for block 0"),
     "few points": (bad_metric(few_points), "class 1 of task '20' has too few points.*got 3"),
     "too many neighbours": (bad_metric(n_neighbors=4), "too few points for n_neighbors=4"),

@@ -165,6 +165,10 @@ BAD = {
     "A too large": (bad(np.full((3, 2), 1e150)), "too badly scaled.*must be below 1e.?200, got"),
     "factors too large": (bad((np.full((3, 2), 1e90), np.full((2, 2), 1e90))), "too badly scaled"),
     "sparse A too large": (bad(scipy.sparse.csr_array(np.full((3, 2), 1e160))), "badly scaled"),
+    "targets too large": (bad(b=[1.7e308, 6.0, 1.0], loss="square"), "too badly scaled"),
+    "targets too large for lambda2": (
+        bad(b=[1e90, 1.0, 1.0], loss="square", lambda2=1e-30), "too badly scaled"
+    ),
     "A too large for lambda2": (bad(np.full((3, 2), 1e95), lambda2=1e-12), "too badly scaled"),
     "lambda2 zero": (bad(lambda2=0.0), "lambda2 must be a finite number > 0, got 0"),
     "lambda2 negative": (bad(lambda2=-1), "lambda2"),

@@ -554,6 +554,20 @@ def test_gaps_that_are_not_reached_are_kept_as_such(tmp_path):
     assert all(line.outcome == SAME for line in regress.compare([frame], made)[0])
 
 
+@pytest.mark.parametrize("character", ["\u00a0", "\ue000", "\U0001058b", "\uffff"])
+def test_names_that_a_result_may_have_a_baseline_may_have_too(tmp_path, character):
+    # Spaces of other widths, characters of private use or of a later Unicode.
+    frame = runs(*seeds(f"SPDC[{character}=1]", (0.2, 0.2), **FOUND))
+    result, file = tmp_path / "result.parquet", tmp_path / "baseline.json"
+    frame.to_parquet(result)
+    frame = regress.read_results([result])
+    regress.write_baseline(regress.make_baseline([frame]), file)
+    lines, notes = regress.compare([frame], regress.read_baseline(file))
+    assert lines and all(line.outcome == SAME for line in lines)
+    regress.write_junit(lines, notes, None, tmp_path / "junit.xml")
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot()
+
+
 # Real runs --------------------------------------------------------------------------
 
 SMALL = """

@@ -97,12 +97,16 @@ def check_names(names, column, file):
                 f"{file} is not a result of this benchmark: column {column} has a name of "
                 f"{len(name)} characters, allowed are {MAX_NAME}"
             )
-        for character in name:
-            if unicodedata.category(character) in UNSHOWN:
-                raise ValueError(
-                    f"{file} is not a result of this benchmark: column {column} has a name with "
-                    f"the character {character!a}, allowed are those that can be seen"
-                )
+        if unshown := unshown_in(name):
+            raise ValueError(
+                f"{file} is not a result of this benchmark: column {column} has a name with "
+                f"the character {unshown!a}, allowed are those that can be seen"
+            )
+
+
+def unshown_in(name):
+    """The first character that no name has; "" if there is none."""
+    return next((c for c in name if unicodedata.category(c) in UNSHOWN), "")
 
 
 def _sizes(metadata):

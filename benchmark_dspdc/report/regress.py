@@ -30,6 +30,7 @@ from rich.table import Table
 
 from ..places import write_whole
 from ..version import __version__
+from .files import unshown_in
 from .results import EIGENDECOMPOSITIONS, GAP, GAPS, PASSES, RUN, label, read_results, titles
 
 REFERENCE = "objective_reference_seconds"
@@ -229,7 +230,7 @@ def word_of(frame, column):
     """What a result file says of itself in a column of benchopt's; "" if it says nothing."""
     words = frame[column].unique() if column in frame else ()
     # They are shown, on a terminal too.
-    fit = (w for w in words if isinstance(w, str) and len(w) <= 100 and w.isprintable())
+    fit = (w for w in words if isinstance(w, str) and len(w) <= 100 and not unshown_in(w))
     return ", ".join(islice(filter(None, fit), 3))
 
 
@@ -341,7 +342,7 @@ def _check_row(row, repetitions):
     """The same for the figures of a method."""
     for name in (*_key(row), *row["work"]):
         # They are shown, on a terminal too.
-        if not isinstance(name, str) or not name.isprintable():
+        if not isinstance(name, str) or unshown_in(name):
             raise ValueError(f"{name!a} is no name")
     for values in (row["checks"], *row["work"].values()):
         if not isinstance(values, list) or len(values) != repetitions:
