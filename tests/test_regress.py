@@ -5,6 +5,8 @@ import json
 import math
 import os
 import platform
+import re
+import shlex
 import shutil
 import signal
 import statistics
@@ -18,12 +20,13 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from conftest import REPO
 from frames import ELASTIC, curve, factorized, runs, seeds
 from hypothesis import strategies as st
 
 from benchmark_dspdc import guard
-from benchmark_dspdc.cli import main
+from benchmark_dspdc.cli import _parser, main
 from benchmark_dspdc.report import effort, regress, trend
 from benchmark_dspdc.report.baseline import CannotCompare
 from benchmark_dspdc.report.lines import BETTER, SAME, WORSE, Line
@@ -1124,6 +1127,53 @@ def test_twenty_unchanged_runs_raise_no_alarm(timed):
     for k in range(20):
         code, shown = guarded(timed, config="timed")
         assert code == 0, (k, shown)
+
+
+# Documents and workflows --------------------------------------------------------------
+
+NIGHTLY = REPO / ".github" / "workflows" / "nightly.yml"
+
+
+def test_commands_in_documents_and_workflows_are_known():
+    found, pattern = 0, r"-m benchmark_dspdc (regress [^\n#|`)]*--baseline[^\n#|)]*)"
+    for file in (REPO / "README.md", NIGHTLY, *(REPO / "docs").glob("*.md")):
+        text = file.read_text().replace("\\\n", " ")
+        for command in re.findall(pattern, text):
+            _parser().parse_args(shlex.split(command))
+            found += 1
+    assert found >= 8
+
+
+def test_the_workflow_of_the_document_is_yaml_with_the_steps_that_it_says():
+    text = (REPO / "docs" / "guarding.md").read_text()
+    config, workflow = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    assert config["n-repetitions"] == 3
+    steps = workflow["jobs"]["guard"]["steps"]
+    assert "--work-only" in steps[3]["run"] and "--time-only" in steps[4]["run"]
+
+
+@pytest.mark.parametrize(("base", "here", "code"), [
+    (0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0), (2, 0, 0), (0, 143, 143),
+])
+def test_a_night_whose_base_cannot_be_compared_is_told_and_not_red(tmp_path, base, here, code):
+    steps = yaml.safe_load(NIGHTLY.read_text())["jobs"]["regress"]["steps"]
+    (step,) = (step for step in steps if step.get("name") == "times against that commit")
+    place = tmp_path / "here"
+    commands = {
+        place / ".venv" / "bin" / "python":
+            f'case "$*" in *--update*) exit {base};; *--time-only*) exit {here};; esac; exit 9',
+        tmp_path / "bin" / "git": "mkdir ../base",
+    }
+    for file, text in commands.items():
+        file.parent.mkdir(parents=True)
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], cwd=place, capture_output=True, text=True,
+        env=os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "BASE": "x"},
+    )
+    assert done.returncode == code, done.stderr
+    assert ("::notice::" in done.stdout) == (base != 0 or here == 2)
 
 
 # Trend ------------------------------------------------------------------------------
