@@ -3,6 +3,7 @@
 # make test   linting, unit tests, benchopt's own checks, every method's work against the baseline
 # make regress            every method's work and time against the baseline
 # make regress UPDATE=1   a new baseline, of five runs
+# make regress ADD=1      the methods that the baseline lacks, of five runs
 # make fuzz [CASES=20000] [SEED=0] [JOBS=2]   input made up at random, on five surfaces
 PYTHON ?= python3
 VENV := .venv
@@ -32,7 +33,8 @@ test: $(VENV)/.ready-test lint
 
 regress: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc regress --run $(GUARDED) --baseline $(BASELINE) \
-	  --json outputs/regress.json --junit outputs/regress.xml $(if $(UPDATE),--update)
+	  --json outputs/regress.json --junit outputs/regress.xml $(if $(UPDATE),--update) \
+	  $(if $(ADD),--add)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

@@ -22,9 +22,11 @@ def main(arguments=None):
     except (ValueError, OSError) as error:
         print(f"benchmark_dspdc: error: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        from .running import INTERRUPTED, TERMINATED, Terminated
+
         print("benchmark_dspdc: interrupted", file=sys.stderr)
-        return 130
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 
 def _parser():
@@ -91,11 +93,19 @@ def _parser():
                         "2 cannot compare",
     )
     regress.add_argument(
-        "results", nargs="*", type=Path, help="parquet files of the same runs (or --run)"
+        "results", nargs="*", type=Path,
+        help="parquet files (or --run). Those with different curves are one run, such as the "
+             "files of two configs; the same curves once more are another run",
     )
     regress.add_argument("--baseline", type=Path, required=True, metavar="FILE")
-    regress.add_argument(
-        "--update", action="store_true", help="write the baseline instead of comparing"
+    writes = regress.add_mutually_exclusive_group()
+    writes.add_argument(
+        "--update", action="store_true",
+        help="write a new baseline, and show what changes by it; the exit code is 0",
+    )
+    writes.add_argument(
+        "--add", action="store_true",
+        help="write the methods that the baseline lacks into it, unless others are worse",
     )
     regress.add_argument(
         "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
@@ -103,12 +113,14 @@ def _parser():
     )
     regress.add_argument(
         "--repeat", type=int, default=None, metavar="K",
-        help="with --run, how often (default: 1; for --update 5, or 2 without times)",
+        help="with --run, how often (default: 1; for --update and --add 5, or 2 without times)",
     )
-    regress.add_argument(
+    kinds = regress.add_mutually_exclusive_group()
+    kinds.add_argument(
         "--work-only", action="store_true",
         help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
+    kinds.add_argument("--time-only", action="store_true", help="compare times alone")
     regress.add_argument(
         "--json", type=Path, default=None, help="also write all figures there, or the error"
     )
@@ -237,28 +249,33 @@ def _figures(options):
 
 
 def _regress(options):
-    from .guard import measured_again, repeated_runs
-    from .report.regress import regress
+    from .guard import Guarded
+    from .report.regress import as_runs, regress
+
+    writes = options.update or options.add
+    guarded = None if options.configs is None else Guarded(options.configs)
 
     def results():
-        if bool(options.results) == (options.configs is not None):
+        if bool(options.results) == (guarded is not None):
             raise ValueError("give either result files or --run CONFIG")
         if options.repeat is not None and options.repeat < 1:
             raise ValueError(f"--repeat must be at least 1, got {options.repeat}")
-        if options.configs is None:
-            return [[file] for file in options.results]
+        if writes and options.time_only:
+            raise ValueError("--time-only compares; a baseline has work too")
+        if guarded is None:
+            return as_runs(options.results)
         # A baseline is of all seeds, and of several runs: whose work is the same, and for what
         # their times differ by.
         several = 2 if options.work_only else 5
-        return repeated_runs(
-            options.configs, options.repeat or (several if options.update else 1),
-            first_seed=options.work_only and not options.update,
+        return guarded.runs(
+            options.repeat or (several if writes else 1),
+            first_seed=options.work_only and not writes,
         )
-    again = None if options.configs is None else measured_again(options.configs)
     try:
         return regress(
-            results, options.baseline, options.update, options.work_only, options.json,
-            options.junit, again,
+            results, options.baseline, update=options.update, add=options.add,
+            work_only=options.work_only, time_only=options.time_only, json_file=options.json,
+            junit=options.junit, again=guarded and guarded.again,
         )
     except (ValueError, OSError):
         raise

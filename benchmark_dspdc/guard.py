@@ -1,44 +1,46 @@
 """Runs for the regression check: measured anew each time, and once more where time was long."""
 
-import yaml
-
 from .report.regress import CannotCompare
-from .report.results import parse
-from .running import STOPPED, benchopt_run
+from .report.results import PROBLEM, read_results
+from .running import STOPPED, TERMINATED, Terminated, benchopt_run
 from .targets import benchmark_folder
 
 
-def repeated_runs(configs, count, first_seed=False):
-    """Run some configs so many times; returns for each time the result files of all.
+class Guarded:
+    """Some configs, and what they were seen to run.
 
     Parameters
     ----------
     configs : list of path
-    count : int
-    first_seed : bool
-        Make the first repetition of each curve alone, two curves at a time: for work, not times.
     """
-    few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
-    return [[_run(config, "regress", few) for config in configs] for _ in range(count)]
 
+    def __init__(self, configs):
+        self.configs = configs
+        # What a config names can be written in many ways; its result file says what it was.
+        self.problems = {config: set() for config in configs}
 
-def measured_again(configs):
-    """A function that runs the problems of some lines again; it returns lists of result files."""
-    def again(lines):
+    def runs(self, count, first_seed=False):
+        """Run all so many times; returns for each time the result files.
+
+        With `first_seed` the first repetition of each curve alone, two curves at a time: for
+        work, not times.
+        """
+        few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
+        found = [[_run(config, "regress", few) for config in self.configs] for _ in range(count)]
+        for config, file in zip(self.configs, found[0], strict=True):
+            self.problems[config] |= set(read_results([file]).groupby(PROBLEM).groups)
+        return found
+
+    def again(self, lines):
+        """Run the problems of some lines once more; returns lists of result files."""
         found = []
-        for config in configs:
-            # A config has data sets of its own, unless it names none.
-            names = yaml.safe_load(config.read_text()).get("dataset")
-            kinds = [parse(str(name))[0] for name in names or ()]
-            own = [line for line in lines if not names or parse(line.key[0])[0] in kinds]
+        for config in self.configs:
+            own = [line.key[0] for line in lines if line.key[:2] in self.problems[config]]
             # All methods of a problem, as times are also compared with those of the others.
-            chosen = []
-            for name in dict.fromkeys(line.key[0] for line in own):
-                chosen += ["-d", name]
-            if own:
+            chosen = [word for name in dict.fromkeys(own) for word in ("-d", name)]
+            if chosen:
                 found.append([_run(config, "regress_again", chosen)])
         return found
-    return again
 
 
 def _run(config, name, options):
@@ -48,7 +50,7 @@ def _run(config, name, options):
         ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options], name,
     )
     if done.code in STOPPED:
-        raise KeyboardInterrupt
+        raise Terminated if done.code == TERMINATED else KeyboardInterrupt
     if done.file is None:
         raise CannotCompare(f"the run of {config} left no result file")
     return done.file

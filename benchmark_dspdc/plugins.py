@@ -20,7 +20,6 @@ from .checks import check_number
 from .jit import SOURCE_HASH
 from .peers import PEERS, next_budget
 from .psd import ProjectionError
-from .reference import reference_seconds
 from .running import TOLERANCE
 from .solver import chunk, is_large, schedule, warm_up
 from .threads import VARIABLE as THREADS
@@ -207,8 +206,6 @@ class MethodSolver(Carried, BaseSolver):
             eigendecompositions=self.algorithm.eigendecompositions,
             block_rows=self.algorithm.info.get("m", float("nan")),
             block_columns=self.algorithm.info.get("q", float("nan")),
-            # While benchopt's clock stands still, as near to the method's time as can be.
-            reference_seconds=reference_seconds(),
         )
 
 

@@ -1,8 +1,8 @@
 """A kernel whose time stands for the machine's speed, for times as ratios.
 
-Seconds mean nothing on another machine, or on this one when it is busy. Every run of a method
-measures this loop at each of its points, while the method's clock stands still, and a result
-file has both.
+Seconds mean nothing on another machine, or on this one when it is busy. The objective measures
+this loop at each point of every solver, while the solver's clock stands still, and a result file
+has both.
 """
 
 import functools

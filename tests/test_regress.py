@@ -5,9 +5,14 @@ import json
 import math
 import os
 import platform
+import re
+import shlex
 import shutil
+import signal
+import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,14 +20,16 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from conftest import REPO
 from frames import ELASTIC, curve, factorized, runs, seeds
 from hypothesis import strategies as st
 
 from benchmark_dspdc import guard
-from benchmark_dspdc.cli import main
-from benchmark_dspdc.report import regress, trend
-from benchmark_dspdc.report.regress import BETTER, SAME, WORSE, CannotCompare, Line
+from benchmark_dspdc.cli import _parser, main
+from benchmark_dspdc.report import effort, regress, trend
+from benchmark_dspdc.report.baseline import CannotCompare
+from benchmark_dspdc.report.lines import BETTER, SAME, WORSE, Line
 from benchmark_dspdc.running import Run
 
 pytestmark = pytest.mark.xdist_group("regress")
@@ -90,7 +97,8 @@ def test_a_slower_method_is_caught_and_named(place, capsys, change, figure, othe
 
 def test_better_figures_are_told_and_are_no_regression(place, capsys):
     assert check(place, measured(time=0.6)) == 0
-    assert "1 figures are better: --update raises the baseline" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 figure is better; --update makes what is measured the new standard" in shown
     assert check(place, measured(time=0.6), "--update") == 0
     assert check(place, measured()) == 1
 
@@ -140,7 +148,7 @@ def test_the_work_of_every_file_counts(place, capsys):
     other = place(measured().assign(base_seed=3), "other")
     assert main(["regress", good, other, "--baseline", place.baseline, "--work-only"]) == 2
     assert "the seeds are others" in capsys.readouterr().err
-    # Of times the middle counts.
+    # Of times the median counts.
     slow = place(measured(time=2.0), "slow")
     assert main(["regress", slow, good, good, "--baseline", place.baseline]) == 0
     assert main(["regress", slow, good, slow, "--baseline", place.baseline]) == 1
@@ -155,7 +163,7 @@ def test_work_alone_needs_no_time_and_the_first_seed_only(place):
 
 @pytest.mark.parametrize(("change", "message"), [
     (lambda f: f[f["solver_name"] != "SPDC[m=1]"], "1 of 2 runs of the baseline are not in"),
-    (lambda f: pd.concat([f, curve("SDCA[m=1]", 0.1, **FOUND)]), "1 runs of the result are not"),
+    (lambda f: pd.concat([f, curve("SDCA[m=1]", 0.1, **FOUND)]), "1 of 3 runs of the result"),
     (lambda f: f[f["idx_rep"] < 2], "the seeds are others"),
     (lambda f: f.assign(base_seed=7), "the seeds are others"),
     (lambda f: f[(f["idx_rep"] < 2) | (f["solver_name"] != "SPDC[m=1]")], "2 of 3 repetitions"),
@@ -177,9 +185,9 @@ def test_what_cannot_be_compared_is_no_pass(place, capsys, change, message):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "is not a baseline"), ("[]", "is not a baseline"), ("{}", "is not a baseline"),
-    ('{"format": 99}', "has format 99"), ('{"format": 2, "figures": [3]}', "is not a baseline"),
-    ('{"format": 2, "figures": [{"work": {"a": ["x"]}}]}', "is not a baseline"),
-    ('{"format": 2, "figures": []}', "is not a baseline"), ("[" * 10**5, "is not a baseline"),
+    ('{"format": 99}', "has format 99"), ('{"format": 3, "figures": [3]}', "is not a baseline"),
+    ('{"format": 3, "figures": [{"work": {"a": ["x"]}}]}', "is not a baseline"),
+    ('{"format": 3, "figures": []}', "is not a baseline"), ("[" * 10**5, "is not a baseline"),
 ])
 def test_files_that_are_no_baselines_are_named(place, capsys, text, message):
     file = place.folder / "other.json"
@@ -193,6 +201,16 @@ def test_files_that_are_no_baselines_are_named(place, capsys, text, message):
     lambda known: known["seeds"].update(base=0), lambda known: known["seeds"].update(base=["0"]),
     lambda known: known["seeds"].update(repetitions=0),
     lambda known: known["seeds"].update(repetitions=2), lambda known: known.update(machine=None),
+    lambda known: known["machine"].update(processor=3), lambda known: known["machine"].pop("cpus"),
+    lambda known: known["machine"].update(releases=["numba"]),
+    lambda known: known["machine"]["releases"].update(numba="\x1b[2J"),
+    lambda known: known.update(made=3), lambda known: known["made"][0].update(runs="5"),
+    lambda known: known["made"][0].update(commit="\x1b[2J"),
+    lambda known: known["figures"][0].update(last=3),
+    lambda known: known["figures"][0].pop("last"),
+    lambda known: known["figures"][0].update(last=[0.1, 0.1]),
+    lambda known: known["figures"][0].update(last=[0.1, 0.1, 0.0]),
+    lambda known: known["figures"][0]["times"]["time a pass"].pop("spread"),
     lambda known: known.update(figures={}), lambda known: known["figures"].append(3),
     lambda known: known["figures"].append(known["figures"][0]),
     lambda known: known["figures"][0].pop("checks"),
@@ -304,7 +322,7 @@ def test_files_that_cannot_be_read_or_written(place, capsys):
 
 
 def test_an_error_of_the_program_is_no_regression(place, capsys, monkeypatch):
-    monkeypatch.setattr(regress, "figures_of", lambda frame: 1 / 0)
+    monkeypatch.setattr(regress, "figures_of", lambda *given: 1 / 0)
     out = place.folder / "out.json"
     assert check(place, measured(), "--json", str(out)) == 2
     assert "ZeroDivisionError" in capsys.readouterr().err
@@ -322,13 +340,13 @@ def test_a_check_that_is_stopped_leaves_no_figures_of_an_earlier_one(place, monk
 
 
 def test_times_of_another_machine_are_not_compared(place, capsys):
-    changed(place, lambda known: known.update(machine="another"))
+    changed(place, lambda known: known["machine"].update(processor="another"))
     junit = place.folder / "junit.xml"
     assert check(place, measured(time=2.0), "--junit", str(junit)) == 0
     assert "times are not compared" in capsys.readouterr().out
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("skipped")) == ("10", "1")
-    assert "the baseline's are of 'another'" in suite.find("testcase/skipped").get("message")
+    assert "the baseline's are of 'another' with" in suite.find("testcase/skipped").get("message")
     assert check(place, measured(passes=2.0)) == 1
     # What counts is where the result was measured.
     assert check(place, measured(time=2.0).assign(**{"system-processor": "another"})) == 1
@@ -364,27 +382,97 @@ def test_a_baseline_of_work_alone_has_no_times(place, capsys):
 def test_the_tolerance_of_time_comes_from_the_spread_of_runs():
     def tolerances(times):
         frames = [measured(time=t) for t in times]
-        lines, told = regress.compare(frames[:1], regress.make_baseline(frames))
-        assert bool(told) == (max(times) > 1.3)         # too noisy for a slowdown to be seen
+        lines, _ = regress.compare(frames[:1], regress.make_baseline(frames))
         return [round(line.tolerance, 2) for line in lines if line.figure == "time a pass"]
     assert tolerances((1.0, 1.0, 1.0)) == [0.10, 0.10]
     assert tolerances((1.0, 1.04, 1.16)) == [0.23, 0.10]
     assert tolerances((1.0, 1.5, 2.0)) == [0.67, 0.10]
+    # Of one run it is that of the repetitions, 0.1, 0.11 and 0.12 s and three times 0.2 s.
     assert tolerances((1.0,)) == [0.22, 0.22]
+    apart = runs(*seeds("DSPDC[m=1,q=1]", (0.08, 0.1, 0.13), **FOUND))
+    lines, _ = regress.compare([apart], regress.make_baseline([apart]))
+    (line,) = (line for line in lines if line.is_time)
+    assert line.tolerance == pytest.approx(0.6, abs=0.01)
+
+
+def test_a_baseline_of_one_run_is_called_so(place, capsys):
+    assert check(place, measured(), "--update") == 0
+    assert "one run says little" in capsys.readouterr().out
+    assert check(place, measured()) == 0
+    assert "the baseline, or a part of it, is of one run" in capsys.readouterr().out
+
+
+def test_blindness_is_told_for_one_method_alone_and_for_all_of_a_problem():
+    def told(frames):
+        return regress.compare(frames[:1], regress.make_baseline(frames))[1]
+    assert told([field(drift) for drift in (1.0, 1.05, 1.1)]) == []
+    # What all methods share does not hide a slowdown of one.
+    (note,) = told([field(drift) for drift in (0.8, 1.0, 1.3)])
+    assert "for 0 of 7 methods if one alone were slower, and for 7 if all methods" in note
+    (note,) = told([field(1.0, slower) for slower in (0.8, 1.0, 1.3)])
+    assert "for 1 of 7 methods if one alone were slower, and for 1 if all methods" in note
+
+
+def caught(factor, sigma, counts, median, trials=1500):
+    """How often a time that is so many times as long is called worse, by lognormal noise."""
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(trials):
+        known = np.exp(sigma * rng.standard_normal(5)).tolist()
+        time = regress._typical(known, known, 0.0)
+        now = (factor * np.exp(sigma * rng.standard_normal(counts[-1]))).tolist()
+        found += all(
+            median(now[:count]) / time["value"] - 1.0 > regress.tolerance_of(time)
+            for count in counts
+        )
+    return found / trials
+
+
+def test_second_tries_keep_a_slowdown_of_30_per_cent_and_drop_false_alarms():
+    # Of logarithms; by it five runs differ from their median by 5, 11 and 16 % in the median,
+    # recorded in baselines/regression.json were 11 % beside others and 17 % of the time a pass.
+    quiet, beside, alone = 0.03, 0.07, 0.11
+    rule = (regress.COUNTS, statistics.median_high)
+    assert caught(1.3, quiet, *rule) > 0.99
+    assert caught(1.3, beside, *rule) > 0.6
+    assert caught(1.5, alone, *rule) > 0.6
+    for sigma in (quiet, beside, alone):
+        assert caught(1.0, sigma, *rule) < 0.006
+        assert caught(1.0, sigma, (1,), statistics.median) > 3 * caught(1.0, sigma, *rule) - 0.003
+    # Decided after every run, by means of two, it finds fewer.
+    every = ((1, 2, 3, 4, 5), statistics.median)
+    assert caught(1.3, beside, *rule) > caught(1.3, beside, *every)
+    assert all(count % 2 for count in regress.COUNTS)
 
 
 def test_long_times_are_run_again_before_they_count(place, capsys):
     asked = []
 
-    def again(lines, time):
+    def again(lines, *times):
         asked.append([line.key[2] for line in lines])
-        frame = measured(time=time)
+        frame = measured(time=times[len(asked) % len(times)])
         return [[place(frame[frame["solver_name"] == "DSPDC[m=1,q=1]"], "again")]]
 
     files, baseline = [[place(measured(time=1.5))]], place.baseline
     assert regress.regress(lambda: files, baseline, again=lambda lines: again(lines, 1.0)) == 0
     assert regress.regress(lambda: files, baseline, again=lambda lines: again(lines, 1.4)) == 1
-    assert asked == [["DSPDC[m=1,q=1]"]] * (2 + regress.TRIES)
+    assert asked == [["DSPDC[m=1,q=1]"]] * (2 + 4)
+    # One lucky run of two makes no difference, as the median of three is slow.
+    asked.clear()
+    assert 1 == regress.regress(
+        lambda: files, baseline, again=lambda lines: again(lines, 1.4, 0.9)
+    )
+    assert len(asked) == 4
+    assert "measured again" in capsys.readouterr().out
+    # Where nothing can be run again that is said, and what was measured stands.
+    for found in ([], [[place(measured(passes=3.0).query("solver_name == 'SPDC[m=1]'"), "else")]]):
+        out = place.folder / "out.json"
+        code = regress.regress(
+            lambda: files, baseline, json_file=out, again=lambda lines, found=found: found
+        )
+        assert code == 1
+        assert any("nothing could be run again" in note for note in json.loads(
+            out.read_text()
+        )["notes"])
     # More work is no noise.
     files = [[place(measured(passes=1.5))]]
     assert regress.regress(lambda: files, baseline, again=lambda lines: 1 / 0) == 1
@@ -399,11 +487,11 @@ def test_a_time_is_a_multiple_of_what_the_reference_took_at_the_ends_of_each_str
         slow = frame.loc[own, "stop_val"].between(begin, end)
         frame.loc[own, "time"] = seconds.where(~slow, factor * seconds).cumsum()
         within = frame["stop_val"].between(begin - 1, end)
-        frame.loc[own & within, regress.REFERENCE] *= factor
+        frame.loc[own & within, effort.REFERENCE] *= factor
         return frame
 
     def times(frame):
-        return [own["times"][regress.TIME] for own in regress.figures_of(frame).values()]
+        return [own["times"][effort.TIME] for own in effort.figures_of(frame).values()]
 
     # For the two methods of a file (0.11 s a decade in the middle, and 0.2), 590 passes in 8.
     alone = measured()
@@ -420,7 +508,7 @@ def test_a_time_is_a_multiple_of_what_the_reference_took_at_the_ends_of_each_str
     more.loc[hit, ["time", "objective_passes"]] *= 3.0
     assert times(more)[1] == pytest.approx(times(alone)[1], rel=2e-3)
     for values in (math.nan, 0.0, -1.0, math.inf):
-        unknown = regress.figures_of(alone.assign(objective_reference_seconds=values))
+        unknown = effort.figures_of(alone.assign(objective_reference_seconds=values))
         assert [own["times"] for own in unknown.values()] == [{}, {}]
 
 
@@ -437,45 +525,30 @@ def test_what_slows_all_methods_at_times_does_not_hide_a_slowdown_of_one():
     baseline = regress.make_baseline([field(drift) for drift in (0.8, 0.9, 1.0, 1.15, 1.3)])
 
     def worse(frame, again=()):
-        lines, notes = regress.compare([frame], baseline, again=again)
-        assert notes == []
+        lines, _ = regress.compare([frame], baseline, again=again)
         return [(line.key[2], line.figure) for line in lines if line.outcome == WORSE]
     for drift in (0.8, 1.0, 1.3, 1.5):
         assert worse(field(drift)) == []
-    assert worse(field(0.8, 1.3)) == worse(field(1.0, 1.3)) == [("SPDC[m=1]", regress.BESIDE)]
+    assert worse(field(0.8, 1.3)) == worse(field(1.0, 1.3)) == [("SPDC[m=1]", effort.BESIDE)]
     assert worse(field(1.0, 1.3), [field()] * 2) == []
-    assert worse(field(1.0, 1.3), [field(), field(1.0, 1.25)]) == [("SPDC[m=1]", regress.BESIDE)]
+    assert worse(field(1.0, 1.3), [field(), field(1.0, 1.25)]) == [("SPDC[m=1]", effort.BESIDE)]
     # What was not too slow is not made better by runs of the others.
     lines, _ = regress.compare([field(1.0, 1.3)], baseline, again=[field(0.5)] * 2)
     assert [line.key[2] for line in lines if line.outcome == BETTER] == []
-    assert worse(field(1.0, 1.3), [field(1.0, 1.2)]) == [("SPDC[m=1]", regress.BESIDE)]
+    assert worse(field(1.0, 1.3), [field(1.0, 1.2)]) == [("SPDC[m=1]", effort.BESIDE)]
     # All at once are seen where that is more than the machine's own moods.
-    assert worse(field(1.7)) == [(f"SPDC[m={k + 1}]", regress.TIME) for k in range(7)]
+    assert worse(field(1.7)) == [(f"SPDC[m={k + 1}]", effort.TIME) for k in range(7)]
     # Among few there is no middle.
     few = regress.make_baseline([field(n=4)] * 2)
-    assert all(set(row["times"]) == {regress.TIME} for row in few["figures"])
+    assert all(set(row["times"]) == {effort.TIME} for row in few["figures"])
 
 
 def test_a_baseline_is_in_the_middle_of_its_runs():
     made = regress.make_baseline([measured(time=t) for t in (1.2, 1.0, 1.1)])
     (alone,) = (regress.make_baseline([measured(time=1.1)])["figures"][k] for k in [0])
-    assert made["figures"][0]["times"][regress.TIME] == dict(
-        value=alone["times"][regress.TIME]["value"], spread=pytest.approx(0.1 / 1.1, rel=0.02)
+    assert made["figures"][0]["times"][effort.TIME] == dict(
+        value=alone["times"][effort.TIME]["value"], spread=pytest.approx(0.1 / 1.1, rel=0.02)
     )
-
-
-def test_only_configs_with_the_data_are_run_again(tmp_path, monkeypatch):
-    ran = []
-    monkeypatch.setattr(guard, "_run", lambda config, name, options: ran.append(
-        (config.name, options)
-    ))
-    (tmp_path / "a.yml").write_text('dataset: ["Factorized[n=20]"]')
-    (tmp_path / "b.yml").write_text('dataset: ["MatrixRisk[n=20]"]')
-    (tmp_path / "c.yml").write_text("solver: [SPDC]")
-    again = guard.measured_again([tmp_path / f"{name}.yml" for name in "abc"])
-    again([Line((factorized(), ELASTIC, "SPDC[m=1]"), regress.TIME, 1.0, 2.0, 0.1)])
-    chosen = ["-d", factorized()]
-    assert ran == [("a.yml", chosen), ("c.yml", chosen)]
 
 
 def test_figures_for_programs(place):
@@ -501,24 +574,24 @@ def test_names_that_xml_cannot_hold(tmp_path):
 def test_work_between_two_points_goes_by_the_logarithm_of_the_gap():
     own = curve("SPDC[m=1]", 0.1, points=9)                 # 10 passes a decade
     for gap, passes in ((1e-2, 20.0), (3e-3, -10.0 * math.log10(3e-3)), (1.0, 0.0), (2.0, 0.0)):
-        assert regress.work_to(own, "objective_passes", gap) == pytest.approx(passes)
-    assert regress.work_to(own, "objective_passes", 1e-9) == math.inf
+        assert effort.work_to(own, "objective_passes", gap) == pytest.approx(passes)
+    assert effort.work_to(own, "objective_passes", 1e-9) == math.inf
     # A gap that rises in between does not count, nor does one that is zero in the end.
     own.loc[3, "objective_relative_gap"] = 5.0
     own.loc[8, "objective_relative_gap"] = 0.0
-    assert regress.work_to(own, "objective_passes", 1e-2) == pytest.approx(20.0)
-    assert 70.0 < regress.work_to(own, "objective_passes", 1e-8) < 80.0
+    assert effort.work_to(own, "objective_passes", 1e-2) == pytest.approx(20.0)
+    assert 70.0 < effort.work_to(own, "objective_passes", 1e-8) < 80.0
 
 
 def test_gaps_of_any_size_and_work_that_is_none():
     own = curve("SPDC[m=1]", 0.1, points=4)
     for gaps in ([1e308, 1e-320, 0, 0], [np.nextafter(1e-2, 1), 1e-2, 0, 0], [2, 1, 0, -1]):
         own["objective_relative_gap"] = gaps
-        assert 0.0 < regress.work_to(own, "objective_passes", 1e-2) <= 30.0
+        assert 0.0 < effort.work_to(own, "objective_passes", 1e-2) <= 30.0
     own["objective_passes"] = math.nan
-    assert regress.work_to(own, "objective_passes", 1e-2) == math.inf
+    assert effort.work_to(own, "objective_passes", 1e-2) == math.inf
     own["objective_passes"] = -5.0
-    assert regress.work_to(own, "objective_passes", 1e-2) == 0.0
+    assert effort.work_to(own, "objective_passes", 1e-2) == 0.0
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -531,7 +604,7 @@ def test_gaps_of_any_size_and_work_that_is_none():
     (lambda f: f[f["objective_relative_gap"] > 1e-5], "ended after 37 of 60 checks"),
     (lambda f: f.assign(base_seed=math.inf), "column base_seed of the result holds other than"),
     (lambda f: f.assign(base_seed="x"), "column base_seed of the result holds other than"),
-    (lambda f: f.assign(**{"system-processor": "another"}), "of several processors"),
+    (lambda f: f.assign(**{"system-processor": "another"}), "of several machines"),
 ])
 def test_files_of_other_runs_make_no_baseline(change, message):
     with pytest.raises(CannotCompare, match=message):
@@ -566,6 +639,324 @@ def test_names_that_a_result_may_have_a_baseline_may_have_too(tmp_path, characte
     assert lines and all(line.outcome == SAME for line in lines)
     regress.write_junit(lines, notes, None, tmp_path / "junit.xml")
     assert ElementTree.parse(tmp_path / "junit.xml").getroot()
+
+
+# Methods without passes ---------------------------------------------------------------
+
+def plain(time=1.0, gap=1.0, reference=1e-3, **more):
+    """A result of a solver that returns a point and nothing else."""
+    own = [frame.assign(
+        time=time * frame["time"], objective_passes=math.nan, objective_relative_gap=gap *
+        frame["objective_relative_gap"], objective_reference_seconds=reference, base_seed=0,
+    ) for frame in seeds("Plain", (0.1, 0.1, 0.1), eigs=math.nan, **more)]
+    return runs(*own)
+
+
+def test_a_solver_without_passes_is_guarded_by_its_time_to_gaps(place, capsys):
+    assert check(place, plain(), "--update") == 0
+    known = json.loads(Path(place.baseline).read_text())["figures"]
+    assert [row["work"] for row in known] == [{}]
+    # 0.1 s a decade and 1 ms before, the loop takes 1 ms.
+    assert {name: time["value"] for name, time in known[0]["times"].items()} == {
+        f"time to 1e-{k}": pytest.approx(100.0 * k + 1.0, rel=1e-3) for k in (2, 4, 6)
+    }
+    assert check(place, plain(time=1.05)) == 0
+    # A machine that is slower is none of the solver's.
+    assert check(place, plain(time=2.0, reference=2e-3)) == 0
+    assert check(place, plain(time=100.0)) == 1
+    assert "Plain on" in capsys.readouterr().out
+    assert check(place, plain(gap=30.0)) == 1
+
+
+def test_a_solver_that_begins_anew_with_every_budget_has_times_that_fall_and_rise():
+    frame = plain()
+    # The machine is three times as slow for one of the budgets, also the loop at its end.
+    slow = frame["stop_val"] == 40
+    busy = frame.assign(time=frame["time"].where(~slow, 3.0 * frame["time"]))
+    busy[effort.REFERENCE] = busy[effort.REFERENCE].where(
+        ~busy["stop_val"].between(39, 40), 3e-3
+    )
+    assert (busy["time"].diff() < 0.0).any()
+    (alone,), (found,) = (effort.figures_of(one).values() for one in (frame, busy))
+    assert found["times"] == pytest.approx(alone["times"], rel=1e-6)
+
+
+def test_a_method_without_any_figure_is_no_pass(place, capsys):
+    bare = plain(reference=math.nan)
+    assert check(place, bare, "--update") == 2
+    assert "Plain on" in (shown := capsys.readouterr().err) and "has no figure" in shown
+    # Nor is one that has none of the kind that is asked for, be it alone or beside others.
+    for frame in (plain(), runs(plain(), measured())):
+        assert check(place, frame, "--update", "--work-only") == 2
+    assert check(place, plain(), "--update") == 0
+    assert check(place, bare) == 2
+    assert "no reference time" in capsys.readouterr().err
+    assert check(place, plain(), "--work-only") == 2
+    changed(place, lambda known: known["machine"].update(processor="another"))
+    assert check(place, plain()) == 2
+    assert "times are not compared" in capsys.readouterr().err
+    changed(place, lambda known: known["figures"][0].update(times={}))
+    assert check(place, plain()) == 2
+    # Beside others it is told.
+    assert check(place, runs(plain(), measured()), "--update") == 0
+    assert check(place, runs(plain(time=9.0), measured()), "--work-only") == 0
+    assert "1 of 3 methods are left out, as they have no column with" in capsys.readouterr().out
+    changed(place, lambda known: known.update(figures=[]))
+    with pytest.raises(CannotCompare):
+        regress.compare([measured()], regress.read_baseline(place.baseline))
+
+
+# Curves that reach little -------------------------------------------------------------
+
+def test_a_curve_that_reaches_no_common_gap_has_work_to_its_last_gap(place, capsys):
+    def slow(passes=1.0, gap=1.0):
+        own = seeds("SPDC[m=1]", (0.2, 0.2), to=0.05, **FOUND)
+        return runs(*(frame.assign(
+            objective_passes=passes * frame["objective_passes"],
+            objective_relative_gap=gap * frame["objective_relative_gap"],
+        ) for frame in own))
+    assert check(place, slow(), "--update", "--work-only") == 0
+    (row,) = json.loads(Path(place.baseline).read_text())["figures"]
+    assert row["work"]["passes to 1e-2"] == [None, None]
+    # The gap at the last check but one, a little more: reached whatever rounding does.
+    before = 0.05 ** (58 / 59)
+    assert all(before < gap < 1.02 * before for gap in row["last"])
+    assert row["work"]["passes to the last gap"] == [pytest.approx(578.0, abs=3.0)] * 2
+    for change in (dict(), dict(passes=1.01), dict(gap=1.0 + 1e-9)):
+        assert check(place, slow(**change), "--work-only") == 0
+    for change in (dict(passes=1.03), dict(gap=1.1)):
+        capsys.readouterr()
+        assert check(place, slow(**change), "--work-only") == 1
+        assert "passes to the last gap" in capsys.readouterr().out
+    first = slow(passes=1.03)
+    assert check(place, first[first["idx_rep"] == 0], "--work-only") == 1
+    assert check(place, slow(passes=0.9), "--work-only") == 0
+    # Cut before it got there.
+    assert check(place, slow().query("stop_val < 50"), "--work-only") == 2
+    assert "ended after 50 of 60 checks" in capsys.readouterr().err
+
+
+def test_where_a_curve_ends_below_its_tolerance_is_no_figure():
+    (own,) = seeds("SPDC[m=1]", (0.1,), **FOUND)
+    assert effort.last_gaps([own]) == {}
+    # Ended by a tolerance of 1e-3: how far below it the last check is is luck.
+    for end in (9e-4, 1e-5):
+        ended = own[own["objective_relative_gap"] > 1e-3]
+        ended = pd.concat([ended, ended.tail(1).assign(objective_relative_gap=end, stop_val=99)])
+        ((gap,),) = effort.last_gaps([ended]).values()
+        assert gap > 1e-3
+
+
+# Files and runs -----------------------------------------------------------------------
+
+def test_files_with_other_curves_are_one_run_and_the_same_ones_once_more_another(place):
+    def parts(name, **change):
+        frame = measured(**change)
+        return [
+            place(frame[frame["solver_name"] == solver], f"{name}{k}")
+            for k, solver in enumerate(("DSPDC[m=1,q=1]", "SPDC[m=1]"))
+        ]
+    one, two, slow = parts("a"), parts("b", time=1.02), parts("c", time=1.5)
+    assert regress.as_runs([*one, *two]) == [one, two]
+    assert regress.as_runs([one[0], two[0], one[1], two[1]]) == [one, two]
+    assert main(["regress", *one, "--baseline", place.baseline]) == 0
+    assert main(["regress", *slow, "--baseline", place.baseline]) == 1
+    assert main(["regress", *slow, *one, *two, "--baseline", place.baseline]) == 0
+    assert main(["regress", *one, two[0], "--baseline", place.baseline]) == 2
+    assert main(["regress", *one, *two, "--baseline", place.baseline, "--update"]) == 0
+    assert json.loads(Path(place.baseline).read_text())["made"][0]["runs"] == 2
+
+
+def test_of_two_runs_the_slower_counts(place):
+    files = [place(measured(time=t), f"time{t}") for t in (1.0, 1.3)]
+    assert main(["regress", *files, "--baseline", place.baseline]) == 1
+
+
+def test_that_a_method_diverged_is_in_the_error(place, capsys):
+    frame = measured()
+    own = frame["solver_name"] == "SPDC[m=1]"
+    frame.loc[own, "objective_value"] = np.tile(np.geomspace(1.0, 1e9, 60), 3)
+    out = place.folder / "out.json"
+    assert check(place, frame, "--json", str(out)) == 2
+    for text in (capsys.readouterr().err, json.loads(out.read_text())["error"]):
+        assert "3 runs diverged and are left out: SPDC[m=1] on" in text
+    # What else reading it told is in the notes.
+    frame = measured()
+    frame.loc[5, "objective_relative_gap"] = math.nan
+    assert check(place, frame, "--json", str(out)) == 0
+    assert any("without a finite gap" in note for note in json.loads(out.read_text())["notes"])
+
+
+# Machines -----------------------------------------------------------------------------
+
+def test_another_number_of_processors_is_another_machine(place, capsys):
+    two = measured().assign(**{"system-cpus": 2})
+    assert check(place, two, "--update") == 0
+    slow = measured(time=2.0)
+    assert check(place, slow.assign(**{"system-cpus": 2})) == 1
+    capsys.readouterr()
+    assert check(place, slow.assign(**{"system-cpus": 4})) == 0
+    assert "with 2 CPUs, those of the result of" in capsys.readouterr().out
+    with pytest.raises(CannotCompare, match="of several machines"):
+        regress.make_baseline([two, measured().assign(**{"system-cpus": 4})])
+
+
+def test_other_releases_are_told_and_times_are_compared(place, capsys):
+    assert check(place, measured().assign(**{"version-numpy": "1.0"}), "--update") == 0
+    changed(place, lambda known: known["machine"]["releases"].update(numba="0.1"))
+    capsys.readouterr()
+    assert check(place, measured(time=2.0).assign(**{"version-numpy": "3.0"})) == 1
+    shown = capsys.readouterr().out
+    assert "releases differ" in shown and "numpy 1.0 and 3.0" in shown and "numba 0.1 and" in shown
+    assert "scipy" not in shown
+    assert set(json.loads(Path(place.baseline).read_text())["machine"]["releases"]) == {
+        "numba", "llvmlite", "numpy", "scipy"
+    }
+
+
+# Times alone, and new baselines ---------------------------------------------------------
+
+def test_times_alone_are_compared_where_work_was_changed_on_purpose(place, capsys):
+    assert check(place, measured(passes=1.5)) == 1
+    assert check(place, measured(passes=1.5), "--time-only") == 0
+    assert check(place, measured(passes=1.5, time=1.5), "--time-only") == 1
+    assert check(place, measured(), "--time-only", "--update") == 2
+    changed(place, lambda known: known["machine"].update(processor="another"))
+    capsys.readouterr()
+    assert check(place, measured(), "--time-only") == 2
+    assert "times are not compared" in capsys.readouterr().err
+    frame = measured()
+    short = frame[(frame["idx_rep"] < 2) | (frame["solver_name"] != "SPDC[m=1]")]
+    assert check(place, short, "--time-only") == 2
+    with pytest.raises(SystemExit):
+        check(place, measured(), "--time-only", "--work-only")
+
+
+def test_a_new_baseline_shows_what_it_changes(place, capsys):
+    assert check(place, measured(passes=1.5, spdc=0.5), "--update") == 0
+    shown = capsys.readouterr().out
+    assert "3 figures are worse" in shown and "1 figure is better" in shown
+    assert "is the new standard" in shown
+    # Of what both have; and one that cannot be read is said to be.
+    more = runs(measured(), *seeds("SDCA[m=1]", (0.1, 0.1, 0.1), **FOUND))
+    assert check(place, more[more["solver_name"] != "SPDC[m=1]"], "--update") == 0
+    assert "3 figures are better" in capsys.readouterr().out
+    Path(place.baseline).write_text("{}")
+    assert check(place, measured(), "--update") == 0
+    assert "not compared with the baseline that is replaced" in capsys.readouterr().out
+
+
+def test_when_and_at_which_commit_a_baseline_was_made(place, monkeypatch, capsys):
+    def no_git(command, **options):
+        raise FileNotFoundError(command[0])
+    (made,) = json.loads(Path(place.baseline).read_text())["made"]
+    assert len(made["date"]) == 10 and made["runs"] == 5
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+    if found.returncode == 0:
+        assert made["commit"].removesuffix("-dirty").rpartition("-g")[2] in found.stdout
+    assert check(place, measured()) == 0
+    assert f"baseline of {made['date']}, commit" in capsys.readouterr().out
+    monkeypatch.setattr(subprocess, "run", no_git)
+    assert check(place, measured(), "--update") == 0
+    assert json.loads(Path(place.baseline).read_text())["made"][0]["commit"] == ""
+
+
+def test_a_method_is_added_without_touching_the_others(place, capsys):
+    def rows():
+        known = json.loads(Path(place.baseline).read_text())["figures"]
+        return {row["solver"]: row for row in known}
+
+    def with_new(**change):
+        return runs(measured(**change), *seeds("SDCA[m=1]", (0.1, 0.1, 0.1), **FOUND))
+    before = rows()
+    assert check(place, with_new(passes=1.1), "--add") == 1
+    shown = capsys.readouterr().out
+    assert "DSPDC[m=1,q=1] on" in shown and "is left as it was" in shown and rows() == before
+    assert check(place, with_new(time=1.02), "--add") == 0
+    assert "1 row is added" in capsys.readouterr().out
+    after = rows()
+    assert after.pop("SDCA[m=1]")["times"] and after == before
+    assert len(json.loads(Path(place.baseline).read_text())["made"]) == 2
+    assert check(place, with_new()) == 0
+    assert check(place, with_new(), "--add") == 2
+    assert "nothing to add" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("change", "options", "message"), [
+    (lambda f: f[f["solver_name"] != "SPDC[m=1]"], [], "all others of their problems"),
+    (lambda f: f, ["--work-only"], "has times, which --work-only would not add"),
+    (lambda f: f.assign(**{"system-processor": "another"}), [], "times are not compared"),
+    (lambda f: f.assign(base_seed=7), [], "the seeds are others"),
+])
+def test_what_cannot_be_added(place, capsys, change, options, message):
+    more = runs(measured(), *seeds("SDCA[m=1]", (0.1, 0.1, 0.1), **FOUND))
+    before = Path(place.baseline).read_text()
+    assert check(place, change(more), "--add", *options) == 2
+    assert message in capsys.readouterr().err
+    assert Path(place.baseline).read_text() == before
+
+
+def test_times_beside_others_are_beside_the_same_others_after_a_method_was_added(place):
+    def wide(n):
+        # The eighth is far slower than the others, so that their median moves.
+        return field(n=n)
+    assert check(place, wide(6), "--update") == 0
+    assert check(place, wide(9), "--add") == 0
+    known = regress.read_baseline(place.baseline)
+    alone = regress.make_baseline([wide(9)])
+    for one, two in zip(known["figures"], alone["figures"], strict=True):
+        assert one["times"][effort.BESIDE]["value"] == pytest.approx(
+            two["times"][effort.BESIDE]["value"], rel=1e-3
+        )
+    assert check(place, wide(9)) == 0
+    # A baseline that is replaced by one of fewer methods is not compared beside others.
+    assert check(place, wide(5), "--update") == 0
+
+
+# Runs ---------------------------------------------------------------------------------
+
+def result_of(config, name, options, frames, ran):
+    """Stands for a run: writes what the config has, or of that the chosen data sets."""
+    ran.append((config.name, options))
+    frame = frames[config.name]
+    chosen = [word for word in options if word != "-d"]
+    if name == "regress_again":
+        frame = frame[frame["dataset_name"].isin(chosen)]
+    file = config.with_name(f"{config.stem}{len(ran)}.parquet")
+    frame.to_parquet(file)
+    return file
+
+
+def test_problems_are_run_again_by_the_config_that_had_them(tmp_path, monkeypatch):
+    ran, other = [], ELASTIC.replace("0.01", "0.02")
+    frames = {
+        "a.yml": runs(*seeds("SPDC[m=1]", (0.1,), dataset=factorized(20), **FOUND)),
+        # The same data with another objective, and other data of the same kind.
+        "b.yml": runs(
+            *seeds("SPDC[m=1]", (0.1,), dataset=factorized(20), objective=other, **FOUND),
+            *seeds("SPDC[m=1]", (0.1,), dataset=factorized(30), **FOUND),
+        ),
+    }
+    monkeypatch.setattr(guard, "_run", lambda *given: result_of(*given, frames, ran))
+    for name in frames:
+        (tmp_path / name).write_text("dataset: [{Factorized: {n: 20}}]")
+    guarded = guard.Guarded([tmp_path / name for name in frames])
+    assert [len(files) for files in guarded.runs(2)] == [2, 2]
+    ran.clear()
+
+    def again(n, objective=ELASTIC):
+        line = Line((factorized(n), objective, "SPDC[m=1]"), effort.TIME, 1.0, 2.0, 0.1)
+        return guarded.again([line, line])
+    assert len(again(20)) == 1 and ran.pop() == ("a.yml", ["-d", factorized(20)])
+    assert len(again(30)) == 1 and ran.pop() == ("b.yml", ["-d", factorized(30)])
+    assert len(again(20, other)) == 1 and ran.pop() == ("b.yml", ["-d", factorized(20)])
+    assert again(40) == [] and ran == []
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_check_whose_run_is_stopped_ends_with_the_code_of_the_signal(place, monkeypatch, code):
+    monkeypatch.setattr(guard, "benchopt_run", lambda *given: Run(None, code))
+    assert main(["regress", "--run", "x.yml", "--baseline", place.baseline]) == code
 
 
 # Real runs --------------------------------------------------------------------------
@@ -643,6 +1034,80 @@ def test_an_unchanged_tree_passes_and_a_perturbed_step_is_caught(checkout):
     assert "SPDC[m=1] on Factorized" in shown and "SDCA[m=1] on" not in shown
 
 
+#: A solver as benchopt's own documentation has it: takes the problem, returns x.
+PLAIN = """
+import numpy as np
+from benchopt import BaseSolver
+
+from benchmark_dspdc.losses import derivative_all
+
+
+class Solver(BaseSolver):
+    name = "Plain"
+    sampling_strategy = "iteration"
+
+    def set_objective(self, problem):
+        self.problem = problem
+
+    def run(self, n_iter):
+        for _ in range(1):
+            self.x = self.descended(n_iter)
+
+    def descended(self, n_iter):
+        problem, x = self.problem, np.zeros(self.problem.x_shape)
+        for _ in range(n_iter):
+            y = derivative_all(problem.loss, problem.operator.matvec(x), problem.b)
+            x -= 0.01 * (problem.operator.rmatvec(y) / len(y) + 0.01 * x)
+        return x
+
+    def get_result(self):
+        return dict(x=self.x)
+"""
+
+
+def test_a_plain_solver_that_becomes_slower_is_caught(checkout):
+    (checkout / "plain.yml").write_text(
+        SMALL.replace('"SPDC[m=1]", "SDCA[m=1]"', '"Plain"').replace("max-runs: 40", "max-runs: 8")
+    )
+
+    def run(times, baseline):
+        text = PLAIN.replace("range(1)", f"range({times})")
+        (checkout / "solvers" / "plain.py").write_text(text)
+        before = set(checkout.glob("outputs/*.parquet"))
+        options = ["--update", "--repeat", "1", "--baseline", baseline]
+        code, shown = guarded(checkout, *options, config="plain")
+        assert code == 0, shown
+        (file,) = set(checkout.glob("outputs/*.parquet")) - before
+        return str(file)
+    known = checkout / "plain1.json"
+    for times, code in ((1, 0), (60, 1)):
+        file = run(times, f"plain{times}.json")
+        assert main(["regress", file, "--baseline", str(known)]) == code
+    (row,) = json.loads(known.read_text())["figures"]
+    assert row["work"] == {} and "time to the last gap" in row["times"], row
+
+
+def test_sigterm_in_the_middle_of_a_check_ends_with_143(checkout):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmark_dspdc", "regress", "--run", "small.yml", "--baseline",
+         "small.json", "--json", "stopped.json"], cwd=checkout, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env=os.environ | {"PYTHONPATH": str(checkout)},
+    )
+    try:
+        seen = b""
+        while b"Factorized" not in seen:
+            piece = os.read(process.stdout.fileno(), 4096)
+            assert piece, seen
+            seen += piece
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 143
+    assert json.loads((checkout / "stopped.json").read_text())["error"] == "Terminated"
+
+
 #: After each call SPDC's kernel does 30 % of its iterations once more, on variables of their own.
 #: On every machine that is a kernel slowed by 30 %, with the same steps and the same counts.
 SLOWED = """        self._run(n_iterations)
@@ -676,6 +1141,53 @@ def test_twenty_unchanged_runs_raise_no_alarm(timed):
     for k in range(20):
         code, shown = guarded(timed, config="timed")
         assert code == 0, (k, shown)
+
+
+# Documents and workflows --------------------------------------------------------------
+
+NIGHTLY = REPO / ".github" / "workflows" / "nightly.yml"
+
+
+def test_commands_in_documents_and_workflows_are_known():
+    found, pattern = 0, r"-m benchmark_dspdc (regress [^\n#|`)]*--baseline[^\n#|)]*)"
+    for file in (REPO / "README.md", NIGHTLY, *(REPO / "docs").glob("*.md")):
+        text = file.read_text().replace("\\\n", " ")
+        for command in re.findall(pattern, text):
+            _parser().parse_args(shlex.split(command))
+            found += 1
+    assert found >= 8
+
+
+def test_the_workflow_of_the_document_is_yaml_with_the_steps_that_it_says():
+    text = (REPO / "docs" / "guarding.md").read_text()
+    config, workflow = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    assert config["n-repetitions"] == 3
+    steps = workflow["jobs"]["guard"]["steps"]
+    assert "--work-only" in steps[3]["run"] and "--time-only" in steps[4]["run"]
+
+
+@pytest.mark.parametrize(("base", "here", "code"), [
+    (0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0), (2, 0, 0), (0, 143, 143),
+])
+def test_a_night_whose_base_cannot_be_compared_is_told_and_not_red(tmp_path, base, here, code):
+    steps = yaml.safe_load(NIGHTLY.read_text())["jobs"]["regress"]["steps"]
+    (step,) = (step for step in steps if step.get("name") == "times against that commit")
+    place = tmp_path / "here"
+    commands = {
+        place / ".venv" / "bin" / "python":
+            f'case "$*" in *--update*) exit {base};; *--time-only*) exit {here};; esac; exit 9',
+        tmp_path / "bin" / "git": "mkdir ../base",
+    }
+    for file, text in commands.items():
+        file.parent.mkdir(parents=True)
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], cwd=place, capture_output=True, text=True,
+        env=os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "BASE": "x"},
+    )
+    assert done.returncode == code, done.stderr
+    assert ("::notice::" in done.stdout) == (base != 0 or here == 2)
 
 
 # Trend ------------------------------------------------------------------------------

@@ -1,216 +1,67 @@
 """``python -m benchmark_dspdc regress``: has a method become slower than a baseline says?
 
-Two kinds of figures of each method on each problem. Work, the passes and eigendecompositions
-to common gaps at fixed seeds, is the same on every machine up to rounding. Time is compared on
-the same kind of machine only, and what it varies by without a change is part of the baseline.
-
-A machine that others use as well changes its speed from one moment to the next. So a time is a
-multiple of a reference loop's, which is measured at every point of a curve, see `curve_time`.
-What is left of the noise concerns most methods alike, so beside it there is a second figure, the
-time as a multiple of what the methods of the same problem take in the middle: it sees a smaller
-slowdown of one method, the first one sees a slowdown of all.
+Two kinds of figures of each method on each problem, see `effort`. Work is the same on every
+machine up to rounding. Time is compared on the same kind of machine only, and what it varies by
+without a change is part of the baseline.
 """
 
-import json
+import importlib.metadata
 import math
 import platform
 import re
+import statistics
 import subprocess
-from contextlib import suppress
-from itertools import islice
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
-from rich import box
+import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from ..places import write_whole
 from ..version import __version__
+from .baseline import FORMAT, CannotCompare, has_times, key_of, read_baseline, write_baseline
+from .effort import BESIDE, TIME, figures_of, last_gaps
 from .files import unshown_in
-from .results import EIGENDECOMPOSITIONS, GAP, GAPS, PASSES, RUN, label, read_results, titles
-
-REFERENCE = "objective_reference_seconds"
+from .lines import (
+    SAME,
+    SLOWDOWN,
+    WORSE,
+    Line,
+    counted,
+    name_of,
+    print_comparison,
+    worse,
+    worst,
+    write_json,
+    write_junit,
+)
+from .results import RUN, read_results
 
 #: Work may differ by this much: rounding is far below, a changed step size far above.
 WORK_TOLERANCE = 0.02
 
-#: Time may differ by so many times what repeated runs do, but by no less than the first; by the
-#: second where there was one run alone.
-TIMES_SPREAD = 2.0
-LEAST_TIME_TOLERANCE, TIME_TOLERANCE = 0.10, 0.22
+#: Time may differ by so many times what repeated runs do, but by no less than the second.
+TIMES_SPREAD, LEAST_TIME_TOLERANCE = 2.0, 0.10
 
-#: A slowdown that should be seen. Where times vary too much for that, it is said.
-SLOWDOWN = 0.30
+#: What runs differ by if there was one alone, or more if its repetitions do: those are measured
+#: within seconds and know nothing of another day.
+SPREAD_OF_ONE = 0.11
 
-#: The figures that are no work; the second where a problem has so many methods.
-TIMES = TIME, BESIDE = "time a pass", "time beside others"
-MANY = 5
+#: After how many runs it is decided whether a time is too long: once it is not, it is none.
+#: A machine that is busy for a while is no regression. Odd, so that the median is a run's own
+#: and not the mean of a slow one and a lucky one.
+COUNTS = (1, 3, 5)
 
-#: How often at most runs whose time is too long are made once more, as long as it is too long
-#: in the middle of them all. A machine that is busy for a while is no regression.
-TRIES = 4
+#: Packages whose releases belong to a time.
+RELEASES = ("numba", "llvmlite", "numpy", "scipy")
 
-#: Of the format of baseline files.
-FORMAT = 2
-
-SAME, BETTER, WORSE = "same", "better", "worse"
 OK, REGRESSION = 0, 1
-COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red"}
 
 
-class CannotCompare(ValueError):
-    """The result and the baseline are not of the same runs."""
-
-
-class Line(NamedTuple):
-    """One figure beside its baseline.
-
-    Attributes
-    ----------
-    key : tuple of str
-        Data set, objective and solver.
-    figure : str
-        Such as "passes to 1e-4".
-    was, now : float
-        Infinite where a gap was not reached.
-    tolerance : float
-        Relative.
-    """
-
-    key: tuple
-    figure: str
-    was: float
-    now: float
-    tolerance: float
-
-    @property
-    def change(self):
-        """Relative, infinite if a gap is not reached any more."""
-        if self.was == self.now:
-            return 0.0
-        if not math.isfinite(self.was):
-            return -1.0
-        return self.now / self.was - 1.0 if self.was > 0.0 else math.inf
-
-    @property
-    def outcome(self):
-        if self.change > self.tolerance:
-            return WORSE
-        # Slow runs are made again, fast ones are not: a gain must be the clearer.
-        least = max(self.tolerance, SLOWDOWN) if self.figure in TIMES else self.tolerance
-        return BETTER if self.change < -least else SAME
-
-    def __str__(self):
-        return (
-            f"{self.key[2]} on {self.key[0]}, {self.key[1]}: {self.figure} {self.was:.4g} -> "
-            f"{self.now:.4g} ({self.change:+.1%}, allowed {self.tolerance:.0%})"
-        )
-
-
-# Figures of result files ------------------------------------------------------------
-
-def work_to(run, column, target):
-    """Work of a run to a gap, between two points by the logarithm of the gap.
-
-    A point of a curve stands for 10 % of it; a figure that jumped from one to the next
-    because of rounding would be of no use.
-    """
-    gaps, work = run[GAP].cummin().to_numpy(), run[column].to_numpy()
-    reached = np.flatnonzero(gaps <= target)
-    if not len(reached):
-        return math.inf
-    k = reached[0]
-    found = float(work[k])
-    if k > 0:
-        above = math.log(gaps[k - 1])
-        fallen = above - math.log(max(gaps[k], 1e-300))
-        part = (above - math.log(target)) / fallen if fallen > 0.0 else 1.0
-        found = float(work[k - 1] + part * (work[k] - work[k - 1]))
-    return max(found, 0.0) if math.isfinite(found) else math.inf
-
-
-def figures_of(frame):
-    """The figures of one result file.
-
-    Returns
-    -------
-    dict
-        For (data set, objective, solver) a dict: `work`, a dict of lists, one number for each
-        repetition; `checks`, the points of each repetition; `times`, a dict of `TIME` and
-        `BESIDE`, without those that are not known.
-    """
-    found, repetitions = {}, {}
-    for key, run in frame.sort_values("stop_val", kind="stable").groupby(RUN, sort=True):
-        own = found.setdefault(key[:3], dict(work={}, checks=[], times={}))
-        own["checks"].append(len(run))
-        for column in (PASSES, EIGENDECOMPOSITIONS):
-            if column not in run or not (run[column] > 0).any():
-                continue
-            name = column.removeprefix("objective_")
-            for target in GAPS:
-                own["work"].setdefault(f"{name} to {label(target)}", []).append(
-                    work_to(run, column, target)
-                )
-        repetitions.setdefault(key[:3], []).append(run)
-    problems = {}
-    for key, some in repetitions.items():
-        time = curve_time(some)
-        if 0.0 < time < math.inf:
-            found[key]["times"][TIME] = time
-            problems.setdefault(key[:2], []).append(found[key]["times"])
-    for some in problems.values():
-        middle = float(np.median([times[TIME] for times in some]))
-        for times in some if len(some) >= MANY else ():
-            times[BESIDE] = times[TIME] / middle
-    return found
-
-
-def curve_time(repetitions):
-    """The time a pass of a method on a problem, as a multiple of the reference loop's.
-
-    Each stretch between two points is a multiple of what the loop took at its ends: milliseconds
-    apart, they see the same machine. Of each the repetition in the middle counts, by pass, as
-    seeds may do other work.
-
-    Parameters
-    ----------
-    repetitions : list of DataFrame
-        The points of each, in order.
-
-    Returns
-    -------
-    float
-        Not a number or infinite if it is not known.
-    """
-    stretches = {}
-    for run in repetitions:
-        if REFERENCE not in run:
-            return math.nan
-        speed = run[REFERENCE].to_numpy(dtype=float)
-        before = np.concatenate([speed[:1], speed[:-1]])
-        with np.errstate(all="ignore"):
-            times = np.diff(run["time"].to_numpy(dtype=float), prepend=0.0) / (
-                0.5 * (before + speed)
-            )
-        passes = np.diff(run[PASSES].to_numpy(dtype=float), prepend=0.0)
-        for k, stretch in enumerate(zip(times.tolist(), passes.tolist(), strict=True)):
-            stretches.setdefault(k, []).append(stretch)
-    time = work = 0.0
-    for some in stretches.values():
-        mean = sum(passes for _, passes in some) / len(some)
-        # Before the first pass there is time all the same.
-        time += float(np.median([
-            value * (mean / passes if passes > 0.0 else 1.0) for value, passes in some
-        ]))
-        work += mean
-    return time / work if work > 0.0 else math.inf
-
-
-# Baselines --------------------------------------------------------------------------
+# Where and when ---------------------------------------------------------------------
 
 def machine():
     """This machine's processor, as far as it can be told."""
@@ -239,141 +90,45 @@ def processor(frame):
     return word_of(frame, "system-processor")
 
 
-def make_baseline(frames, work_only=False):
-    """The baseline that results of repeated runs make, with or without times.
+def _cpus(frame):
+    """How many processors the result's machine had, 0 if it was on several machines."""
+    column = "system-cpus"
+    if column not in frame or not pd.api.types.is_numeric_dtype(frame[column]):
+        # As benchopt counts them.
+        from joblib import cpu_count
 
-    Only runs with the same work make one: what differs between two runs of the same code could
-    not be told from a regression.
-    """
-    every = [figures_of(frame) for frame in frames]
-    seeds, places = _seeds(frames[0]), {processor(frame) or machine() for frame in frames}
-    for frame, found in zip(frames, every, strict=True):
-        if set(found) != set(every[0]):
-            raise CannotCompare(
-                "the files are not of the same runs: they differ in their solvers"
-            )
-        if _seeds(frame) != seeds:
-            raise CannotCompare(
-                f"the files are not of the same runs: the seeds are {seeds} and {_seeds(frame)}"
-            )
-        for key, own in found.items():
-            lines = _work_lines(key, every[0][key], own, seeds["repetitions"])
-            for line in lines:
-                if line.outcome != SAME:
-                    raise CannotCompare(f"repeated runs do not do the same work: {line}")
-    if len(places) > 1 and not work_only:
-        raise CannotCompare(f"the files are of several processors: {sorted(places)}")
-    rows = []
-    for key, own in sorted(every[0].items()):
-        row = dict(dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
-                   checks=own["checks"], times={})
-        for name in () if work_only else own["times"]:
-            times = [found[key]["times"].get(name) for found in every]
-            if None not in times:
-                row["times"][name] = _middle(times)
-        rows.append(row)
+        return cpu_count()
+    known = {int(value) for value in frame[column].dropna().unique() if 0 < value < 1e6}
+    return known.pop() if len(known) == 1 else 0
+
+
+def _release(package):
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return ""
+
+
+def conditions(frame):
+    """What times depend on: as the result file says, else as it is here."""
     return dict(
-        format=FORMAT, version=__version__, machine=min(places), seeds=seeds, runs=len(frames),
-        figures=rows,
+        processor=processor(frame) or machine(), cpus=_cpus(frame),
+        releases={name: word_of(frame, f"version-{name}") or _release(name) for name in RELEASES},
     )
 
 
-def _middle(times):
-    """What runs have in the middle, and how far any is from it; unknown if there is but one."""
-    value = float(np.median(times))
-    spread = max(abs(time / value - 1.0) for time in times)
-    return dict(
-        value=float(f"{value:.5g}"), spread=float(f"{spread:.3g}") if len(times) > 1 else None
-    )
+def _place(found):
+    """The machine of some conditions, in words."""
+    return f"{found['processor']!r} with {found['cpus']} CPUs"
 
 
-def write_baseline(baseline, file):
-    """As JSON with a line for each method, which a diff shows well."""
-    head = {name: value for name, value in baseline.items() if name != "figures"}
-    rows = [
-        dict(row, work={
-            name: [_or_none(value) for value in values] for name, values in row["work"].items()
-        }) for row in baseline["figures"]
-    ]
-    rows = ",\n".join("  " + json.dumps(row) for row in rows)
-    write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + rows + "\n]}\n")
-
-
-def read_baseline(file):
-    """A baseline file, checked."""
-    file = Path(file)
-    try:
-        found = json.loads(file.read_text("utf-8"))
-        if found["format"] != FORMAT:
-            raise CannotCompare(
-                f"{file} has format {found['format']!r}, this version reads {FORMAT}; --update "
-                "makes a new one"
-            )
-        _check_head(found)
-        for row in found["figures"]:
-            _check_row(row, found["seeds"]["repetitions"])
-            row["work"] = {
-                name: [math.inf if value is None else float(value) for value in values]
-                for name, values in row["work"].items()
-            }
-        if len({_key(row) for row in found["figures"]}) < len(found["figures"]):
-            raise ValueError("it has a method twice")
-    except CannotCompare:
-        raise
-    except FileNotFoundError:
-        raise CannotCompare(f"no baseline {file}; --update makes one of a result file") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
-            RecursionError) as error:
-        raise CannotCompare(f"{file} is not a baseline: {error!r}") from None
-    return found
-
-
-def _check_head(found):
-    """Raise ValueError unless all but the figures of a baseline can be worked with."""
-    base, repetitions = found["seeds"]["base"], found["seeds"]["repetitions"]
-    known = isinstance(base, list) and all(map(_is_count, (*base, repetitions)))
-    if not known or repetitions < 1 or len(found["seeds"]) > 2:
-        raise ValueError(f"seeds is {found['seeds']!r}")
-    if not isinstance(found["machine"], str) or not isinstance(found["figures"], list):
-        raise ValueError("machine is no string, or figures no list")
-
-
-def _check_row(row, repetitions):
-    """The same for the figures of a method."""
-    for name in (*_key(row), *row["work"]):
-        # They are shown, on a terminal too.
-        if not isinstance(name, str) or unshown_in(name):
-            raise ValueError(f"{name!a} is no name")
-    for values in (row["checks"], *row["work"].values()):
-        if not isinstance(values, list) or len(values) != repetitions:
-            raise ValueError(f"{values!r} is not a number for each of {repetitions} repetitions")
-    if not set(row["times"]) <= set(TIMES):
-        raise ValueError(f"times is {row['times']!r}")
-    amounts = [value for values in row["work"].values() for value in values]
-    for time in row["times"].values():
-        amounts += [time.get("spread"), time["value"] or -1]
-    known = all(map(_is_count, row["checks"])) and all(
-        value is None or _is_amount(value) for value in amounts
-    )
-    if not known:
-        raise ValueError(f"a number of {row['solver']} is none, negative or infinite")
-
-
-def _is_amount(value):
-    # Not true and false, which are numbers too.
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
-
-
-def _is_count(value):
-    return type(value) is int and value >= 0
-
-
-def _key(row):
-    return row["dataset"], row["objective"], row["solver"]
-
-
-def _or_none(value):
-    return float(f"{value:.7g}") if math.isfinite(value) else None
+def _made(runs):
+    """When, at which commit and of how many runs a baseline is made."""
+    commit = ""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "describe", "--always", "--dirty", "--tags"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        commit = done.stdout.strip()
+    return dict(date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit, runs=runs)
 
 
 def _seeds(frame):
@@ -389,75 +144,236 @@ def _seeds(frame):
     return dict(base=base, repetitions=int(frame["idx_rep"].max()) + 1)
 
 
+# Baselines --------------------------------------------------------------------------
+
+def make_baseline(frames, work_only=False):
+    """The baseline that results of repeated runs make, with or without times.
+
+    Only runs with the same work make one: what differs between two runs of the same code could
+    not be told from a regression.
+    """
+    last = last_gaps(frames)
+    every = [figures_of(frame, last) for frame in frames]
+    seeds, places = _seeds(frames[0]), {_place(conditions(frame)) for frame in frames}
+    for frame, found in zip(frames, every, strict=True):
+        if set(found) != set(every[0]):
+            raise CannotCompare(
+                "the files are not of the same runs: they differ in their solvers"
+            )
+        if _seeds(frame) != seeds:
+            raise CannotCompare(
+                f"the files are not of the same runs: the seeds are {seeds} and {_seeds(frame)}"
+            )
+        for key, own in found.items():
+            for line in _work_lines(key, every[0][key], own, seeds["repetitions"]):
+                if line.outcome != SAME:
+                    raise CannotCompare(f"repeated runs do not do the same work: {line}")
+    if len(places) > 1 and not work_only:
+        raise CannotCompare(f"the files are of several machines: {'; '.join(sorted(places))}")
+    # What one run varies by is not known; its repetitions say a little.
+    samples = every if len(frames) > 1 else _by_repetition(frames[0], last)
+    rows = []
+    for key, own in sorted(every[0].items()):
+        times = {} if work_only else {
+            name: _typical(
+                *([found[key]["times"].get(name) for found in some if key in found]
+                  for some in (every, samples)),
+                least=0.0 if len(frames) > 1 else SPREAD_OF_ONE,
+            ) for name in own["times"]
+        }
+        times = {name: time for name, time in times.items() if time is not None}
+        if not own["work"] and not times:
+            wanted = "passes" if work_only else "passes or reference times"
+            raise CannotCompare(f"{name_of(key)} has no figure: no column with its {wanted}")
+        rows.append(dict(
+            dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
+            checks=own["checks"], last=last.get(key, []), times=times,
+        ))
+    return dict(
+        format=FORMAT, version=__version__, made=[_made(len(frames))],
+        machine=conditions(frames[-1]), seeds=seeds, figures=rows,
+    )
+
+
+def _by_repetition(frame, last):
+    """The figures of each repetition as if it were alone."""
+    found = []
+    for k, value in enumerate(sorted(frame["idx_rep"].unique())):
+        own = {key: gaps[k:k + 1] for key, gaps in last.items()}
+        found.append(figures_of(frame[frame["idx_rep"] == value], own))
+    return found
+
+
+def _typical(times, samples, least):
+    """The median of times, and how far any sample is from it; None if that is not known."""
+    if None in times:
+        return None
+    value = float(np.median(times))
+    if not 0.0 < value < math.inf:
+        return None
+    known = [time for time in samples if time is not None and math.isfinite(time)]
+    spread = max([least, *(abs(time / value - 1.0) for time in known)])
+    value, spread = float(f"{value:.5g}"), float(f"{spread:.3g}")
+    return dict(value=value, spread=spread) if math.isfinite(spread) and value > 0.0 else None
+
+
+def _common(frames, baseline):
+    """What results and a baseline have in common, of both."""
+    found = set(figures_of(frames[0]))
+    keys = [key for key in map(key_of, baseline["figures"]) if key in found]
+    if not keys:
+        raise CannotCompare("no run of the baseline is in the result")
+    # Beside others is beside the same others.
+    partial = {key[:2] for key in map(key_of, baseline["figures"]) if key not in found}
+    rows = [
+        dict(row, times={
+            name: time for name, time in row["times"].items()
+            if name != BESIDE or key_of(row)[:2] not in partial
+        }) for row in baseline["figures"] if key_of(row) in found
+    ]
+    index = pd.MultiIndex.from_tuples(keys)
+    some = [frame[pd.MultiIndex.from_frame(frame[RUN[:3]]).isin(index)] for frame in frames]
+    return some, dict(baseline, figures=rows)
+
+
+def _extended(known, made):
+    """A baseline with the rows that another one has beyond it."""
+    old = {key_of(row) for row in known["figures"]}
+    new = [row for row in made["figures"] if key_of(row) not in old]
+    if not new:
+        raise CannotCompare("nothing to add: the baseline has every method of the result")
+    found, problems = set(map(key_of, made["figures"])), {key_of(row)[:2] for row in new}
+    missing = [key for key in old if key[:2] in problems and key not in found]
+    if missing:
+        raise CannotCompare(
+            "--add takes a run of the new methods with all others of their problems; there is no "
+            f"{'; '.join(map(name_of, sorted(missing)[:5]))}"
+        )
+    rows = [_beside_more(row, old, made) for row in known["figures"]]
+    return dict(known, made=known["made"] + made["made"], figures=sorted(rows + new, key=key_of))
+
+
+def _beside_more(row, old, made):
+    """A row whose time beside others is beside the new ones too."""
+    if BESIDE not in row["times"]:
+        return row
+    times = {
+        key_of(one): one["times"][TIME]["value"] for one in made["figures"]
+        if TIME in one["times"] and key_of(one)[:2] == key_of(row)[:2]
+    }
+    before = [time for key, time in times.items() if key in old]
+    if not before or len(before) == len(times):
+        return row
+    factor = float(np.median(before)) / float(np.median(list(times.values())))
+    beside = row["times"][BESIDE]
+    beside = dict(beside, value=float(f"{factor * beside['value']:.5g}"))
+    return dict(row, times=row["times"] | {BESIDE: beside})
+
+
 # Comparing --------------------------------------------------------------------------
 
-def compare(frames, baseline, work_only=False, again=()):
+def compare(frames, baseline, work_only=False, again=(), time_only=False):
     """All figures beside a baseline's.
 
     Parameters
     ----------
     frames : list of DataFrame
-        Results of repeated runs: the work of each counts, and of their times the middle.
+        Results of repeated runs: the work of each counts, and of their times the median.
     baseline : dict
         From `read_baseline` or `make_baseline`.
     work_only : bool
         Times are then left out, and fewer repetitions than the baseline's will do.
     again : list of DataFrame
         Further runs of some of the problems, for their times alone.
+    time_only : bool
+        Work is then left out.
 
     Returns
     -------
     lines : list of Line
+        One at least; where there is nothing to compare, `CannotCompare` is raised.
     notes : list of str
         What was not compared, and why.
     """
-    known = {_key(row): row for row in baseline["figures"]}
-    runs, more = ([figures_of(frame) for frame in some] for some in (frames, again))
+    known = {key_of(row): row for row in baseline["figures"]}
+    last = {key: row["last"] for key, row in known.items()}
+    runs, more = ([figures_of(frame, last) for frame in some] for some in (frames, again))
     for frame, found in zip(frames, runs, strict=True):
         _check_same_runs(found, known, _seeds(frame), baseline["seeds"], work_only)
     given = _seeds(frames[0])["repetitions"]
-    here, notes = {processor(frame) or machine() for frame in (*frames, *again)}, []
-    known_times = any(row["times"] for row in baseline["figures"])
-    timed = not work_only and here == {baseline["machine"]}
-    if not work_only and not known_times:
-        notes.append("times are not compared: the baseline has none (--update measures them)")
-    elif not work_only and not timed:
-        notes.append(
-            f"times are not compared: the baseline's are of {baseline['machine']!r}, those of the "
-            f"result of {', '.join(map(repr, sorted(here)))}"
-        )
-    lines = []
+    notes = [] if work_only else _untimed(map(conditions, (*frames, *again)), baseline)
+    timed, lines = not work_only and not notes, []
     for key, row in known.items():
         by = {}
-        for found in runs:
+        for found in () if time_only else runs:
             for line in _work_lines(key, row, found[key], given):
                 by.setdefault(line.figure, []).append(line)
-        lines += map(_worst, by.values())
-        for name, time in row["times"].items() if timed else ():
-            first, later = (
-                [found[key]["times"].get(name) for found in some if key in found]
-                for some in (runs, more)
-            )
-            if None in (*first, *later):
-                raise CannotCompare(f"{_name(key)}: the result has no reference time")
-            spread = time.get("spread")
-            tolerance = TIME_TOLERANCE if spread is None else max(
-                TIMES_SPREAD * spread, LEAST_TIME_TOLERANCE
-            )
-            line = Line(key, name, time["value"], float(np.median(first)), tolerance)
-            if line.outcome == WORSE:
-                line = line._replace(now=float(np.median([*first, *later])))
-            lines.append(line)
-    finest = {}
-    for line in lines:
-        if line.figure in TIMES:
-            finest[line.key] = min(finest.get(line.key, math.inf), line.tolerance)
-    if blind := sum(tolerance >= SLOWDOWN for tolerance in finest.values()):
-        notes.append(
-            f"{blind} of {len(finest)} times varied so much in the runs of the baseline that "
-            f"{SLOWDOWN:.0%} more would not be seen: make it on a quieter machine"
+        lines += map(worst, by.values())
+        if timed:
+            lines += _time_lines(key, row, *(
+                [found[key] for found in some if key in found] for some in (runs, more)
+            ))
+    compared = {line.key for line in lines}
+    left = [key for key in known if key not in compared]
+    if left:
+        lacking = "time in the baseline" if time_only else (
+            "column with passes, and times are not compared"
         )
+        notes.append(f"{len(left)} of {len(known)} methods are left out, as they have no "
+                     f"{lacking}: {'; '.join(map(name_of, left[:5]))}")
+    if not lines or any(not known[key]["work"] and not known[key]["times"] for key in left):
+        raise CannotCompare("; ".join(notes or ["the baseline has no figures"]))
+    if timed:
+        notes += _caveats(lines, baseline, conditions(frames[0]))
     return lines, notes
+
+
+def _untimed(places, baseline):
+    """Why times cannot be compared: a list that is empty if they can."""
+    if not has_times(baseline):
+        return ["times are not compared: the baseline has none (--update measures them)"]
+    was, here = _place(baseline["machine"]), {_place(found) for found in places}
+    if here == {was}:
+        return []
+    return [
+        f"times are not compared: the baseline's are of {was}, those of the result of "
+        f"{', '.join(sorted(here))}"
+    ]
+
+
+def _caveats(lines, baseline, found):
+    """What should be known about times that were compared."""
+    notes, was = [], baseline["machine"]["releases"]
+    others = [
+        f"{name} {was[name]} and {release}" for name, release in found["releases"].items()
+        if was.get(name, release) != release
+    ]
+    if others:
+        notes.append(
+            "times are compared although releases differ between the baseline and the result: "
+            f"{', '.join(others)}"
+        )
+    if any(one["runs"] == 1 for one in baseline["made"]):
+        notes.append(
+            "the baseline, or a part of it, is of one run: what it varies by is that of its "
+            f"repetitions, and taken to be {SPREAD_OF_ONE:.0%} at least"
+        )
+    alone, together = {}, {}
+    for line in lines:
+        if line.is_time:
+            alone[line.key] = min(alone.get(line.key, math.inf), line.tolerance)
+        if line.is_time and line.figure != BESIDE:
+            together[line.key] = min(together.get(line.key, math.inf), line.tolerance)
+    one, all_of_them = (
+        sum(tolerance >= SLOWDOWN for tolerance in some.values()) for some in (alone, together)
+    )
+    if one or all_of_them:
+        notes.append(
+            f"times varied so much in the runs of the baseline that {SLOWDOWN:.0%} more would not "
+            f"be seen for {one} of {len(alone)} methods if one alone were slower, and for "
+            f"{all_of_them} if all methods of a problem were: make it on a quieter machine"
+        )
+    return notes
 
 
 def _check_same_runs(found, known, seeds, kept, work_only):
@@ -466,13 +382,13 @@ def _check_same_runs(found, known, seeds, kept, work_only):
     if missing:
         raise CannotCompare(
             f"{len(missing)} of {len(known)} runs of the baseline are not in the result, as they "
-            f"failed or the config is another: {'; '.join(_name(key) for key in missing[:5])}"
+            f"failed or the config is another: {'; '.join(map(name_of, missing[:5]))}"
         )
     unknown = [key for key in found if key not in known]
     if unknown:
         raise CannotCompare(
-            f"{len(unknown)} runs of the result are not in the baseline (--update takes them in): "
-            f"{'; '.join(_name(key) for key in unknown[:5])}"
+            f"{len(unknown)} of {len(found)} runs of the result are not in the baseline (--add "
+            f"takes them in): {'; '.join(map(name_of, unknown[:5]))}"
         )
     few = work_only and seeds["repetitions"] < kept["repetitions"]
     if seeds != kept and not (few and seeds["base"] == kept["base"]):
@@ -483,118 +399,82 @@ def _check_same_runs(found, known, seeds, kept, work_only):
 
 def _work_lines(key, known, own, repetitions):
     """The work of a method in one run, a line for each figure and repetition."""
-    if len(own["checks"]) != repetitions:
-        raise CannotCompare(f"{_name(key)}: {len(own['checks'])} of {repetitions} repetitions")
+    _check_repetitions(key, own, repetitions)
     lines = []
     for name, values in known["work"].items():
         now = own["work"].get(name, [])
         if len(now) != repetitions:
             raise CannotCompare(
-                f"{_name(key)}: {len(now)} of {repetitions} repetitions have {name}"
+                f"{name_of(key)}: {len(now)} of {repetitions} repetitions have {name}"
             )
         for k, value in enumerate(now):
-            before, after = known["checks"][k], own["checks"][k]
-            if after < before and not math.isfinite(value) and math.isfinite(values[k]):
-                raise CannotCompare(
-                    f"{_name(key)}: repetition {k} ended after {after} of {before} checks: "
-                    "another max-runs, or its time limit was reached"
-                )
+            if not math.isfinite(value) and math.isfinite(values[k]):
+                _check_ended(key, k, known["checks"][k], own["checks"][k])
             lines.append(Line(key, name, values[k], value, WORK_TOLERANCE))
     return lines
 
 
-def _worst(lines):
-    """The line to show of several: what got better never hides what got worse."""
-    return max(lines, key=lambda line: (line.outcome == WORSE, abs(line.change)), default=None)
+def _check_repetitions(key, own, repetitions):
+    if len(own["checks"]) != repetitions:
+        raise CannotCompare(f"{name_of(key)}: {len(own['checks'])} of {repetitions} repetitions")
 
 
-def _name(key):
-    return f"{key[2]} on {key[0]}, {key[1]}"
-
-
-def print_comparison(lines, notes, console):
-    """A table with a row for each method and problem, and the lines that changed."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("data", "method"):
-        table.add_column(name, overflow="fold")
-    for name in ("work", TIME, "of", BESIDE, "of"):
-        table.add_column(name, justify="right", no_wrap=name == "of")
-    by, titled = {}, titles(list(dict.fromkeys(line.key[:2] for line in lines)))
-    for line in lines:
-        by.setdefault(line.key, []).append(line)
-    for key, own in by.items():
-        cells = [_shown(_worst([line for line in own if line.figure not in TIMES]))]
-        for name in TIMES:
-            line = _worst([line for line in own if line.figure == name])
-            cells += [_shown(line), "-" if line is None else f"{line.tolerance:.0%}"]
-        table.add_row(escape(titled[key[:2]]), escape(key[2]), *cells)
-    console.print(table)
-    console.print("of: the change that is allowed, by what repeated runs differ in")
-    for outcome, sentence in ((WORSE, "worse"), (BETTER, "better: --update raises the baseline")):
-        changed = [line for line in lines if line.outcome == outcome]
-        if changed:
-            console.print(f"[{COLORS[outcome]}]{len(changed)} figures are {sentence}[/]")
-            for line in changed:
-                console.print("  " + escape(str(line)), soft_wrap=True)
-    for note in notes:
-        console.print(escape(note))
-    if not any(line.outcome == WORSE for line in lines):
-        console.print(f"no regression in {len(lines)} figures")
-
-
-def _shown(line):
-    if line is None:
-        return "-"
-    return f"[{COLORS[line.outcome]}]{line.change:+.1%}[/]"
-
-
-def write_json(lines, notes, error, file):
-    """All lines, for programs; `error` is why nothing could be compared, or None."""
-    worse = any(line.outcome == WORSE for line in lines)
-    write_whole(file, json.dumps(dict(
-        error=error, notes=notes, regression=worse if error is None else None, figures=[dict(
-            dataset=line.key[0], objective=line.key[1], solver=line.key[2], figure=line.figure,
-            was=_or_none(line.was), now=_or_none(line.now), change=_or_none(line.change),
-            tolerance=line.tolerance, outcome=line.outcome,
-        ) for line in lines],
-    ), indent=1))
-
-
-def write_junit(lines, notes, error, file):
-    """A JUnit file: a test for each figure, one that is skipped for each note, and the error."""
-    suite = ElementTree.Element("testsuite", name="regress")
-
-    def case(name, classname="regress", outcome=None, message=None):
-        one = ElementTree.SubElement(
-            suite, "testcase", classname=_xml(classname), name=_xml(name)
+def _check_ended(key, k, before, after):
+    """Raise if a repetition that did not reach a gap was cut."""
+    if after < before:
+        raise CannotCompare(
+            f"{name_of(key)}: repetition {k} ended after {after} of {before} checks: "
+            "another max-runs, or its time limit was reached"
         )
-        if outcome is not None:
-            ElementTree.SubElement(one, outcome, message=_xml(message))
-    for line in lines:
-        case(
-            f"{line.key[2]}: {line.figure}", f"{line.key[0]}, {line.key[1]}",
-            "failure" if line.outcome == WORSE else None, str(line),
-        )
-    for note in notes:
-        case(note.partition(":")[0], outcome="skipped", message=note)
-    if error is not None:
-        case("compare", outcome="error", message=error)
-    suite.set("tests", str(len(suite)))
-    for outcome, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(name, str(len(suite.findall(f"testcase/{outcome}"))))
-    text = ElementTree.tostring(suite, "unicode")
-    write_whole(file, '<?xml version="1.0" encoding="utf-8"?>\n' + text + "\n")
 
 
-def _xml(text):
-    """Without what XML has no way to write."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+def _time_lines(key, known, first, later):
+    """The times of a method in some runs, and in those that were made because it was long."""
+    lines = []
+    for own in first:
+        _check_repetitions(key, own, len(known["checks"]))
+    for name, time in known["times"].items():
+        now, more = ([own["times"].get(name) for own in some] for some in (first, later))
+        if None in (*now, *more):
+            raise CannotCompare(f"{name_of(key)}: the result has no reference time")
+        line = Line(key, name, time["value"], statistics.median_high(now), tolerance_of(time))
+        if line.outcome == WORSE:
+            line = line._replace(now=statistics.median_high([*now, *more]))
+        for own in first if math.isinf(line.now) else ():
+            for k, checks in enumerate(zip(known["checks"], own["checks"], strict=True)):
+                _check_ended(key, k, *checks)
+        lines.append(line)
+    return lines
+
+
+def tolerance_of(time):
+    """By how much a time of a baseline may be exceeded."""
+    return max(TIMES_SPREAD * time["spread"], LEAST_TIME_TOLERANCE)
 
 
 # The command ------------------------------------------------------------------------
 
-def regress(results, baseline, update=False, work_only=False, json_file=None, junit=None,
-            again=None, console=None):
+def as_runs(files):
+    """Result files as repeated runs, a list of lists.
+
+    Each file belongs to the first run that has none of its curves, so that the files of several
+    configs make one run, and the same ones once more another.
+    """
+    runs = []
+    for file in files:
+        keys = set(read_results([file]).groupby(RUN).groups)
+        for own, known in runs:
+            if not known & keys:
+                own.append(file)
+                known |= keys
+                break
+        else:
+            runs.append(([file], keys))
+    return [own for own, _ in runs]
+
+
+def regress(results, baseline, update=False, add=False, work_only=False, time_only=False,
+            json_file=None, junit=None, again=None, console=None):
     """Compare results with a baseline; returns the exit code.
 
     Parameters
@@ -603,48 +483,113 @@ def regress(results, baseline, update=False, work_only=False, json_file=None, ju
         Returns the files of each of some repeated runs, as a list of lists.
     baseline : path
     update : bool
-        Write the baseline instead.
-    work_only : bool
+        Write the baseline; what it was before is compared for people to see.
+    add : bool
+        Write the methods into the baseline that it lacks, if no other is worse.
+    work_only, time_only : bool
+        Leave the other kind of figures out.
     json_file, junit : path or None
         Also write the lines there, or why there are none.
     again : callable or None
         Called with the lines whose time is worse; runs their problems once more and returns
         results, as above. Where nothing else is worse, noise is told from a regression this way.
     """
-    console = console or Console()
+    console, frames = console or Console(), []
     try:
-        frames = [read_results(files) for files in results()]
-        if update:
-            write_baseline(make_baseline(frames, work_only), baseline)
-            lines = []
-            notes = [f"nothing is compared: {baseline} was written, of {len(frames)} runs"]
-        else:
-            lines, notes = _with_second_tries(
-                frames, read_baseline(baseline), work_only, again, console
-            )
+        frames += map(read_results, results())
+        with _explained(frames):
+            if update:
+                lines, notes = _update(frames, baseline, work_only, console)
+            elif add:
+                lines, notes = _add(frames, baseline, work_only)
+            else:
+                lines, notes = _with_second_tries(
+                    frames, read_baseline(baseline), work_only, time_only, again, console
+                )
+        notes += _told(frames)
     except BaseException as error:
         # Even if it was stopped: figures of an earlier run must not be taken for this one's.
         _write_files([], [], str(error) or type(error).__name__, json_file, junit)
         raise
     _write_files(lines, notes, None, json_file, junit)
-    if update:
-        console.print(escape(notes[0]), soft_wrap=True)
-    else:
+    if lines:
         print_comparison(lines, notes, console)
-    return REGRESSION if any(line.outcome == WORSE for line in lines) else OK
+    else:
+        console.print(*map(escape, notes), sep="\n", soft_wrap=True)
+    return REGRESSION if worse(lines) else OK
 
 
-def _with_second_tries(frames, known, work_only, again, console):
+def _told(frames):
+    """What reading result files had to say, such as runs that diverged."""
+    return list(dict.fromkeys(note for frame in frames for note in frame.attrs.get("notes", ())))
+
+
+@contextmanager
+def _explained(frames):
+    """Why runs are missing is in the notes of the files."""
+    try:
+        yield
+    except CannotCompare as error:
+        raise CannotCompare("; ".join([str(error), *_told(frames)])) from None
+
+
+def _update(frames, file, work_only, console):
+    made = make_baseline(frames, work_only)
+    of = "one run" if len(frames) == 1 else f"{len(frames)} runs"
+    notes = [f"{file} was written, of {of}: what is measured is the new standard"]
+    if Path(file).is_file():
+        try:
+            lines, more = compare(*_common(frames, read_baseline(file)), work_only)
+            console.print("Beside the baseline that is replaced:")
+            print_comparison(lines, more, console)
+        except CannotCompare as error:
+            notes.append(f"not compared with the baseline that is replaced: {error}")
+    if len(frames) == 1 and not work_only:
+        notes.append("one run says little about what times vary by: --repeat 5 is better")
+    write_baseline(made, file)
+    return [], notes
+
+
+def _add(frames, file, work_only):
+    known = read_baseline(file)
+    if work_only and has_times(known):
+        raise CannotCompare(f"{file} has times, which --work-only would not add")
+    work_only = not has_times(known)
+    wider = _extended(known, make_baseline(frames, work_only))
+    lines, notes = compare(*_common(frames, known), work_only)
+    if not work_only and not any(line.is_time for line in lines):
+        raise CannotCompare("; ".join(notes))
+    if worse(lines):
+        return lines, [*notes, f"{file} is left as it was: others are worse"]
+    write_baseline(wider, file)
+    added = len(wider["figures"]) - len(known["figures"])
+    return lines, [*notes, f"{counted(added, 'row')} added to {file}"]
+
+
+def _with_second_tries(frames, known, work_only, time_only, again, console):
     """`compare`, and again with further runs while nothing but times is worse."""
-    lines, notes = compare(frames, known, work_only)
+    for one in known["made"]:
+        console.print(escape(
+            f"baseline of {one['date']}, commit {one['commit'] or 'unknown'}, runs: {one['runs']}"
+        ))
+    lines, notes = compare(frames, known, work_only, time_only=time_only)
     more = []
-    for _ in range(TRIES):
-        slower = [line for line in lines if line.outcome == WORSE]
-        if again is None or not slower or any(line.figure not in TIMES for line in slower):
+    for before, after in pairwise(COUNTS):
+        slower = worse(lines)
+        if again is None or not slower or not all(line.is_time for line in slower):
             break
-        console.print(f"{len(slower)} times are above what is allowed; they are run again")
-        more += [read_results(files) for files in again(slower)]
-        lines, notes = compare(frames, known, work_only, more)
+        console.print(f"{counted(len(slower), 'time')} above what is allowed: measured again")
+        found = [read_results(files) for _ in range(before, after) for files in again(slower)]
+        measured = [set(figures_of(frame)) for frame in found]
+        lacking = [line for line in slower if not any(line.key in keys for keys in measured)]
+        if lacking:
+            notes.append(
+                f"{counted(len(lacking), 'time')} of few runs, as nothing could be run again: "
+                f"{name_of(lacking[0].key)}"
+            )
+            break
+        more += found
+        lines, notes = compare(frames, known, work_only, more, time_only)
     return lines, notes
 
 
