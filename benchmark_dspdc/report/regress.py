@@ -21,6 +21,7 @@ import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 
+from ..running import COMMIT, commit_of
 from ..version import __version__
 from .baseline import FORMAT, CannotCompare, has_times, key_of, read_baseline, write_baseline
 from .effort import BESIDE, TIME, figures_of, last_gaps
@@ -121,14 +122,10 @@ def _place(found):
     return f"{found['processor']!r} with {found['cpus']} CPUs"
 
 
-def _made(runs):
+def _made(frames):
     """When, at which commit and of how many runs a baseline is made."""
-    commit = ""
-    with suppress(OSError, subprocess.SubprocessError):
-        command = ["git", "describe", "--always", "--dirty", "--tags"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-        commit = done.stdout.strip()
-    return dict(date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit, runs=runs)
+    commit = word_of(frames[-1], COMMIT) or commit_of(Path.cwd()) or ""
+    return dict(date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit, runs=len(frames))
 
 
 def _seeds(frame):
@@ -190,7 +187,7 @@ def make_baseline(frames, work_only=False):
             checks=own["checks"], last=last.get(key, []), times=times,
         ))
     return dict(
-        format=FORMAT, version=__version__, made=[_made(len(frames))],
+        format=FORMAT, version=__version__, made=[_made(frames)],
         machine=conditions(frames[-1]), seeds=seeds, figures=rows,
     )
 
