@@ -51,6 +51,10 @@ def _run(config, name, options):
     )
     if done.code in STOPPED:
         raise Terminated if done.code == TERMINATED else KeyboardInterrupt
-    if done.file is None:
-        raise CannotCompare(f"the run of {config} left no result file")
+    if done.code or done.file is None:
+        # What a run that was killed has left is a part of it.
+        raise CannotCompare(f"the run of {config} ended with code {done.code}, "
+                            f"{'without' if done.file is None else 'with'} a result file")
+    if done.failed:
+        raise CannotCompare(f"in the run of {config} failed: {'; '.join(done.failed)}")
     return done.file

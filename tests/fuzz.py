@@ -705,7 +705,7 @@ RESULTS = Surface(
     r"checks",
     tuple(f"report/{name}.py" for name in (
         "files", "results", "summary", "verdicts", "page", "report", "figures", "complexity",
-        "regress", "trend",
+        "regress", "effort", "baseline", "lines", "trend",
     )),
 )
 

@@ -299,7 +299,7 @@ def test_a_missing_baseline_and_a_missing_result(place, capsys):
     ([], "either result files or --run"), (["x.parquet", "--run", "x.yml"], "either result files"),
     (["--run", "x.yml", "--repeat", "-1"], "--repeat must be at least 1, got -1"),
     (["--run", "x.yml", "--repeat", "0"], "--repeat must be at least 1, got 0"),
-    (["--run", "x.yml"], "the run of x.yml left no result file"),
+    (["--run", "x.yml"], "the run of x.yml ended with code 1, without a result file"),
 ])
 def test_what_cannot_be_run_is_no_regression(place, capsys, monkeypatch, given, message):
     monkeypatch.setattr(guard, "benchopt_run", lambda *given: Run(None, 1))
@@ -307,6 +307,19 @@ def test_what_cannot_be_run_is_no_regression(place, capsys, monkeypatch, given, 
     assert main(["regress", *given, "--baseline", place.baseline, "--json", str(out)]) == 2
     assert message in capsys.readouterr().err
     assert message in json.loads(out.read_text())["error"]
+
+
+@pytest.mark.parametrize(("code", "failed", "message"), [
+    (137, (), "ended with code 137, with a result file"),
+    (0, ("SPDC on data, ERM",), "failed: SPDC on data, ERM"),
+])
+def test_a_run_that_was_killed_or_had_failures_is_not_compared(
+    place, capsys, monkeypatch, code, failed, message
+):
+    file = Path(place(measured()))
+    monkeypatch.setattr(guard, "benchopt_run", lambda *given: Run(file, code, failed=failed))
+    assert main(["regress", "--run", "x.yml", "--baseline", place.baseline]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_files_that_cannot_be_read_or_written(place, capsys):
