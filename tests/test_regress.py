@@ -457,6 +457,39 @@ def test_second_tries_keep_a_slowdown_of_30_per_cent_and_drop_false_alarms():
     assert all(count % 2 for count in regress.COUNTS)
 
 
+def test_a_check_of_many_methods_raises_hardly_any_false_alarm():
+    def alarms(pooled, sigma=0.07, methods=17, trials=300):
+        rng, found = np.random.default_rng(0), 0
+        for _ in range(trials):
+            rows = []
+            for k in range(methods):
+                known = np.exp(sigma * rng.standard_normal(5)).tolist()
+                times = {"time a pass": regress._typical(known, known, 0.0)}
+                rows.append(dict(dataset="d", objective="o", solver=str(k), times=times))
+            if pooled:
+                regress._pool_spreads(rows)
+            found += any(
+                all(
+                    statistics.median_high(now[:count]) / time["value"] - 1.0
+                    > regress.tolerance_of(time) for count in regress.COUNTS
+                ) for time in (row["times"]["time a pass"] for row in rows)
+                for now in [np.exp(sigma * rng.standard_normal(5)).tolist()]
+            )
+        return found / trials
+    assert alarms(pooled=False) > 0.01
+    assert alarms(pooled=True) <= 0.005
+
+
+def test_the_spread_of_a_method_is_at_least_that_of_the_others():
+    frames = [field(1.0, slower) for slower in (1.0, 1.0, 1.0)]
+    for k, frame in enumerate(frames):
+        # All but one differ by 10 %.
+        own = frame["solver_name"] != frame["solver_name"].iloc[0]
+        frame.loc[own, "time"] *= (0.9, 1.0, 1.1)[k]
+    rows = regress.make_baseline(frames)["figures"]
+    assert {round(row["times"]["time a pass"]["spread"], 2) for row in rows} == {0.1}
+
+
 def test_long_times_are_run_again_before_they_count(place, capsys):
     asked = []
 

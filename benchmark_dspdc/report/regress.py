@@ -24,7 +24,7 @@ from rich.markup import escape
 from ..running import COMMIT, commit_of
 from ..version import __version__
 from .baseline import FORMAT, CannotCompare, has_times, key_of, read_baseline, write_baseline
-from .effort import BESIDE, TIME, figures_of, last_gaps
+from .effort import BESIDE, MANY, TIME, figures_of, last_gaps
 from .files import unshown_in
 from .lines import (
     SAME,
@@ -186,10 +186,28 @@ def make_baseline(frames, work_only=False):
             dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
             checks=own["checks"], last=last.get(key, []), times=times,
         ))
+    _pool_spreads(rows)
     return dict(
         format=FORMAT, version=__version__, made=[_made(frames)],
         machine=conditions(frames[-1]), seeds=seeds, figures=rows,
     )
+
+
+def _pool_spreads(rows):
+    """Raise spreads to the median of the problem's methods, where there are many of them.
+
+    Of so many methods some have five runs that are alike by luck, and then an ordinary run would
+    be an alarm.
+    """
+    groups = {}
+    for row in rows:
+        for name, time in row["times"].items():
+            groups.setdefault((row["dataset"], row["objective"], name), []).append(time)
+    for times in groups.values():
+        if len(times) >= MANY:
+            common = float(np.median([time["spread"] for time in times]))
+            for time in times:
+                time["spread"] = max(time["spread"], common)
 
 
 def _by_repetition(frame, last):
