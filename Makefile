@@ -46,8 +46,8 @@ nightly: $(VENV)/.ready-test
 	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
 
 fuzz: $(VENV)/.ready-fuzz
-	$(BIN)/python tests/fuzz_bytes.py --seed $(SEED)
 	$(BIN)/python tests/fuzz_long.py --cases $(CASES) --seed $(SEED) $(if $(JOBS),--jobs $(JOBS))
+	$(BIN)/python tests/fuzz_bytes.py --seed $(SEED)
 
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed

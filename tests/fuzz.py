@@ -662,14 +662,14 @@ def run_results(case, folder):
                 parquet_of(turned(case, k // 2), folder / f"run{k}.parquet")
             json.dumps(trend.trend_data([folder]), allow_nan=False)
         elif case["view"] == "regress":
+            parquet_of(turned(case, 1), folder / "other.parquet")
             # As one repetition each, which mostly makes a baseline, and as it is.
             for one in (frame.assign(idx_rep=0.0), frame):
                 regress.write_baseline(regress.make_baseline([one]), folder / "baseline.json")
                 known = regress.read_baseline(folder / "baseline.json")
                 lines, notes = regress.compare([one], known)
                 assert all(line.outcome == regress.SAME for line in lines)
-                parquet_of(turned(case, 1), file)
-                other = results.read_results([file])
+                other = results.read_results([folder / "other.parquet"])
                 lines, notes = regress.compare([other.assign(idx_rep=0.0)], known, True)
                 regress.print_comparison(lines, notes, console)
                 regress.write_json(lines, notes, None, folder / "out.json")

@@ -95,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(FOLLOWED), default=list(FOLLOWED))
     parser.add_argument("--runs", type=int, default=100_000, help="contents of each of the two")
-    parser.add_argument("--seconds", type=int, default=120, help="of each at most")
+    parser.add_argument("--seconds", type=int, default=60, help="of each at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--input", type=Path, help="this content alone, without atheris")
     options = parser.parse_args()

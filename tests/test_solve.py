@@ -155,6 +155,8 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(operator, method):
     (dict(Lambda=np.ones(2)), "Lambda must be one of"),
     (dict(Lambda=float("nan")), "Lambda must be a finite number"),
     (dict(Lambda=None, probabilities="importance"), "Lambda must be one of"),
+    (dict(method="svrg", epoch=0), "epoch must be a finite number > 0 and < 1e.09, got 0"),
+    (dict(method="katyusha", epoch=1.7e308), "epoch must be a finite number > 0 and < 1e.09"),
     (dict(method="spdc", Lambda=[1]), "Lambda must be one of"),
 ])
 def test_bad_arguments_are_refused(options, message):

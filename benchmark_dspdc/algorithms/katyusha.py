@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import steps as formulas
-from ..checks import check_number
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockRows
 from ..operators.couplings import (
@@ -236,9 +235,8 @@ class Katyusha(SVRG):
     name = "katyusha"
 
     def setup(self, seeds, m=1, epoch=2.0):
-        check_number(epoch, "epoch", 0.0, strict=True)
         dual, L = self._batches(seeds, m)
-        length = max(1, round(epoch * dual.inverse_probability))
+        length = self._epoch_length(epoch, dual)
         tau1, tau2, alpha = formulas.katyusha(length, L, self.problem.lam)
         decay = 1.0 / (1.0 + alpha * self.problem.lam)
         self._mix = Blended(tau1, tau2, 1.0 - tau1 - tau2, decay)

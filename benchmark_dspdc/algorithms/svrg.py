@@ -101,6 +101,10 @@ def iterate(coupling, rule, reg, b, x, y, base, total, dual, c, state, ahead, co
         counters[1] += p
 
 
+#: In units of the number of batches, so that 64 bits can count an epoch's iterations.
+LONGEST_EPOCH = 1e9
+
+
 class SVRG(IncrementalGradient):
     """Prox-SVRG: stochastic gradients with the variance of a snapshot taken out.
 
@@ -128,9 +132,9 @@ class SVRG(IncrementalGradient):
 
     def setup(self, seeds, m=1, step=0.1, epoch=2.0, snapshot="average"):
         check_number(step, "step", 0.0, strict=True)
-        check_number(epoch, "epoch", 0.0, strict=True)
         choose(snapshot, ("average", "last"), "snapshot")
         dual, L = self._batches(seeds, m)
+        length = self._epoch_length(epoch, dual)
         self._start(
             seeds, dual, self._whole(),
             formulas.Steps(step / max(L, 1e-300), float("inf"), 0.0),
@@ -140,8 +144,13 @@ class SVRG(IncrementalGradient):
         self._total = np.zeros(self.problem.x_shape if snapshot == "average" else 0)
         if isinstance(self._coupling, ROWS_OF_ALL) and snapshot == "average":
             self._total = self._coupling.total
-        self._begin_epochs(max(1, round(epoch * dual.inverse_probability)), iterate)
+        self._begin_epochs(length, iterate)
         self.info.update(step=step, snapshot=snapshot)
+
+    def _epoch_length(self, epoch, dual):
+        """Iterations of an epoch."""
+        epoch = check_number(epoch, "epoch", 0.0, strict=True, high=LONGEST_EPOCH)
+        return max(1, round(epoch * dual.inverse_probability))
 
     def _begin_epochs(self, length, kernel):
         self._length = self._inner = length
