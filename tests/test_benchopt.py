@@ -17,8 +17,6 @@ from benchmark_dspdc.data import import_file
 from benchmark_dspdc.plugins import BudgetGap, RelativeGap
 from benchmark_dspdc.running import TOLERANCE
 
-pytestmark = pytest.mark.xdist_group("benchopt")
-
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=[0.01,0.02]]"],
     "dataset": [

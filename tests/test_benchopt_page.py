@@ -22,7 +22,7 @@ from test_report import CHROMIUM, in_a_browser
 
 from benchmark_dspdc.report.results import GAPS, X_AXES, Y_AXES
 
-pytestmark = [in_a_browser, pytest.mark.xdist_group("benchopt page")]
+pytestmark = in_a_browser
 
 CONFIG = yaml.safe_load((REPO / "config.yml").read_text())
 

@@ -32,8 +32,6 @@ from benchmark_dspdc.report.baseline import CannotCompare
 from benchmark_dspdc.report.lines import BETTER, SAME, WORSE, Line
 from benchmark_dspdc.running import Run
 
-pytestmark = pytest.mark.xdist_group("regress")
-
 FOUND = dict(objective_reference_seconds=1e-3, base_seed=0)
 
 

@@ -20,8 +20,6 @@ from distributed import Client
 from benchmark_dspdc.jit import CACHE_DIRECTORY
 from benchmark_dspdc.running import TOLERANCE
 
-pytestmark = pytest.mark.xdist_group("scaling")
-
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=0.0001]"],
     # The first takes a while to generate and to solve.
