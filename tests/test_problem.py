@@ -162,6 +162,7 @@ BAD = {
     "A of strings": (bad(np.full((3, 2), "a")), "real numbers"),
     "A is None": (bad(np.array(None)), "real numbers"),
     "ragged A": (bad([[1, 2], [1], [3, 4]]), "real numbers"),
+    "ragged row of two": (bad([[], [None, ()]]), "A must be an array of real numbers, got list"),
     "A too large": (bad(np.full((3, 2), 1e150)), "too badly scaled.*must be below 1e.?200, got"),
     "factors too large": (bad((np.full((3, 2), 1e90), np.full((2, 2), 1e90))), "too badly scaled"),
     "sparse A too large": (bad(scipy.sparse.csr_array(np.full((3, 2), 1e160))), "badly scaled"),

@@ -4,9 +4,9 @@ To add an operator: a class with the members of `Operator`, and, if none of
 the three couplings fits it, a coupling of its own (see `couplings`).
 """
 
-import numpy as np
 import scipy.sparse
 
+from ..checks import as_given
 from .base import Operator
 from .dense import DenseOperator
 from .factorized import FactorizedOperator, materialized, product_refused
@@ -31,6 +31,7 @@ def as_operator(A):
 
 def is_factorized(A):
     """Whether A is a pair of factors; [[1, 2], [3, 4]] is a matrix with two rows."""
-    return (
-        isinstance(A, tuple | list) and len(A) == 2 and any(np.ndim(part) >= 2 for part in A)
+    return isinstance(A, tuple | list) and len(A) == 2 and any(
+        # A sparse factor is no array.
+        (part if hasattr(part, "ndim") else as_given(part, "A")).ndim >= 2 for part in A
     )
