@@ -281,7 +281,10 @@ def sparse_matrices(draw, shape):
         array = getattr(matrix, part).copy()
         if len(array):
             where = draw(st.integers(0, len(array) - 1))
-            array[where] = draw(st.sampled_from((0, 1, -1, 2, 7, 10**6)))
+            # Of bytes a remainder.
+            array[where] = np.array(
+                draw(st.sampled_from((0, 1, -1, 2, 7, 10**6)))
+            ).astype(array.dtype)
             setattr(matrix, part, array)
         if draw(st.booleans()):
             matrix.indices = matrix.indices.astype(np.int64)
