@@ -115,6 +115,12 @@ def _parser():
         "--repeat", type=int, default=None, metavar="K",
         help="with --run, how often (default: 1; for --update and --add 5, or 2 without times)",
     )
+    regress.add_argument(
+        "--against", default=None, metavar="COMMIT",
+        help="with --run, the commit whose times count, measured on this machine (default: the "
+             "baseline's times, or on another machine than its own the commit that has last "
+             "changed it)",
+    )
     kinds = regress.add_mutually_exclusive_group()
     kinds.add_argument(
         "--work-only", action="store_true",
@@ -249,11 +255,15 @@ def _figures(options):
 
 
 def _regress(options):
+    from .base import Base
     from .guard import Guarded
     from .report.regress import as_runs, regress
 
     writes = options.update or options.add
-    guarded = None if options.configs is None else Guarded(options.configs)
+    guarded = base = None
+    if options.configs is not None:
+        guarded = Guarded(options.configs)
+        base = Base(options.configs, options.baseline, options.against)
 
     def results():
         if bool(options.results) == (guarded is not None):
@@ -262,6 +272,10 @@ def _regress(options):
             raise ValueError(f"--repeat must be at least 1, got {options.repeat}")
         if writes and options.time_only:
             raise ValueError("--time-only compares; a baseline has work too")
+        if options.against is not None:
+            if guarded is None or writes or options.work_only:
+                raise ValueError("--against is for comparing times of --run CONFIG")
+            base.commit()  # before minutes go into a run
         if guarded is None:
             return as_runs(options.results)
         # A baseline is of all seeds, and of several runs: whose work is the same, and for what
@@ -275,7 +289,7 @@ def _regress(options):
         return regress(
             results, options.baseline, update=options.update, add=options.add,
             work_only=options.work_only, time_only=options.time_only, json_file=options.json,
-            junit=options.junit, again=guarded and guarded.again,
+            junit=options.junit, again=guarded and guarded.again, base=base,
         )
     except (ValueError, OSError):
         raise

@@ -12,10 +12,12 @@ class Guarded:
     Parameters
     ----------
     configs : list of path
+    folder : path or None
+        With the benchmark whose plug-ins and package are run, by default this one.
     """
 
-    def __init__(self, configs):
-        self.configs = configs
+    def __init__(self, configs, folder=None):
+        self.configs, self.folder = configs, folder
         # What a config names can be written in many ways; its result file says what it was.
         self.problems = {config: set() for config in configs}
 
@@ -26,7 +28,10 @@ class Guarded:
         work, not times.
         """
         few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
-        found = [[_run(config, "regress", few) for config in self.configs] for _ in range(count)]
+        found = [
+            [_run(config, "regress", few, self.folder) for config in self.configs]
+            for _ in range(count)
+        ]
         for config, file in zip(self.configs, found[0], strict=True):
             self.problems[config] |= set(read_results([file]).groupby(PROBLEM).groups)
         return found
@@ -39,16 +44,16 @@ class Guarded:
             # All methods of a problem, as times are also compared with those of the others.
             chosen = [word for name in dict.fromkeys(own) for word in ("-d", name)]
             if chosen:
-                found.append([_run(config, "regress_again", chosen)])
+                found.append([_run(config, "regress_again", chosen, self.folder)])
         return found
 
 
-def _run(config, name, options):
+def _run(config, name, options, folder):
     # What is in benchopt's cache was measured at another time.
-    done = benchopt_run(
-        benchmark_folder(),
-        ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options], name,
-    )
+    arguments = ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options]
+    # Python looks there before it does where this package is installed.
+    sources = None if folder is None else {"PYTHONPATH": str(folder)}
+    done = benchopt_run(folder or benchmark_folder(), arguments, name, variables=sources)
     if done.code in STOPPED:
         raise Terminated if done.code == TERMINATED else KeyboardInterrupt
     if done.code or done.file is None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import pyarrow
 import pyarrow.parquet
 
+from .machine import this_processor
 from .places import fallback_home, is_writable
 
 #: The environment variable that says at which relative gap curves end.
@@ -30,9 +31,9 @@ TOLERANCE = "BENCHMARK_DSPDC_TOL"
 #: benchopt's option that nothing measured earlier is taken.
 NO_CACHE = "--no-cache"
 
-#: Columns of a result file: the commit of the benchmark, and when the command was started that
-#: has made the file. Files that one command makes are of one time.
-COMMIT, STARTED = "benchmark-commit", "benchmark-started"
+#: Columns of a result file: the commit of the benchmark, when the command was started that has
+#: made the file (files that one command makes are of one time), and the processor.
+COMMIT, STARTED, PROCESSOR = "benchmark-commit", "benchmark-started", "benchmark-processor"
 
 _started = datetime.now().isoformat(timespec="milliseconds")
 
@@ -219,15 +220,14 @@ def commit_of(folder):
 
 
 def _mark(file, commit):
-    """Have a result file say which commit it is of, and which command has made it."""
-    if commit is None:
-        return
+    """Have a result file say which commit it is of, which command has made it, and where."""
+    words = {COMMIT: commit, STARTED: _started, PROCESSOR: this_processor()}
     scratch = file.with_name(f".{file.name}")
     try:
         table = pyarrow.parquet.ParquetFile(file).read()
-        for column, word in ((COMMIT, commit), (STARTED, _started)):
-            words = pyarrow.array([word] * len(table), pyarrow.string())
-            table = table.append_column(column, words)
+        for column, word in words.items():
+            values = pyarrow.array([word] * len(table), pyarrow.string())
+            table = table.append_column(column, values)
         pyarrow.parquet.write_table(table, scratch)
         scratch.replace(file)
     except OSError as error:

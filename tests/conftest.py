@@ -104,6 +104,15 @@ def benchopt(*arguments, folder=REPO, **environment):
     return done.stdout
 
 
+def git(folder, *arguments):
+    """What git answers in a folder, whoever the user is."""
+    names = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
 def run(tmp_path, config, name, *arguments, **options):
     """Run a config, given as a dict; returns the rows of the result file, and what was shown."""
     file = tmp_path / f"{name}.yml"

@@ -21,6 +21,10 @@ class CannotCompare(ValueError):
     """The result and the baseline are not of the same runs."""
 
 
+class NothingToCompare(CannotCompare):
+    """They are, but have no figure in common."""
+
+
 def key_of(row):
     return row["dataset"], row["objective"], row["solver"]
 

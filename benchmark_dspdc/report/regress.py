@@ -7,10 +7,7 @@ without a change is part of the baseline.
 
 import importlib.metadata
 import math
-import platform
-import re
 import statistics
-import subprocess
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice, pairwise
@@ -21,9 +18,18 @@ import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 
-from ..running import COMMIT, commit_of
+from ..machine import this_processor
+from ..running import COMMIT, PROCESSOR, commit_of
 from ..version import __version__
-from .baseline import FORMAT, CannotCompare, has_times, key_of, read_baseline, write_baseline
+from .baseline import (
+    FORMAT,
+    CannotCompare,
+    NothingToCompare,
+    has_times,
+    key_of,
+    read_baseline,
+    write_baseline,
+)
 from .effort import BESIDE, MANY, TIME, figures_of, last_gaps
 from .files import unshown_in
 from .lines import (
@@ -64,20 +70,6 @@ OK, REGRESSION = 0, 1
 
 # Where and when ---------------------------------------------------------------------
 
-def machine():
-    """This machine's processor, as far as it can be told."""
-    if platform.system() == "Darwin":
-        with suppress(OSError, subprocess.SubprocessError):
-            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-            return done.stdout.strip()
-    with suppress(OSError):
-        # Not every Linux has it: none on ARM.
-        if found := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
-            return found[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def word_of(frame, column):
     """What a result file says of itself in a column of benchopt's; "" if it says nothing."""
     words = frame[column].unique() if column in frame else ()
@@ -87,8 +79,8 @@ def word_of(frame, column):
 
 
 def processor(frame):
-    """What a result was measured on, as its file says."""
-    return word_of(frame, "system-processor")
+    """What a result was measured on, as its file says; benchopt's word is the less exact one."""
+    return word_of(frame, PROCESSOR) or word_of(frame, "system-processor")
 
 
 def _cpus(frame):
@@ -112,7 +104,7 @@ def _release(package):
 def conditions(frame):
     """What times depend on: as the result file says, else as it is here."""
     return dict(
-        processor=processor(frame) or machine(), cpus=_cpus(frame),
+        processor=processor(frame) or this_processor(), cpus=_cpus(frame),
         releases={name: word_of(frame, f"version-{name}") or _release(name) for name in RELEASES},
     )
 
@@ -143,13 +135,13 @@ def _seeds(frame):
 
 # Baselines --------------------------------------------------------------------------
 
-def make_baseline(frames, work_only=False):
+def make_baseline(frames, work_only=False, last=None):
     """The baseline that results of repeated runs make, with or without times.
 
     Only runs with the same work make one: what differs between two runs of the same code could
-    not be told from a regression.
+    not be told from a regression. `last` has other gaps than those of the runs, see `last_gaps`.
     """
-    last = last_gaps(frames)
+    last = last_gaps(frames) if last is None else last
     every = [figures_of(frame, last) for frame in frames]
     seeds, places = _seeds(frames[0]), {_place(conditions(frame)) for frame in frames}
     for frame, found in zip(frames, every, strict=True):
@@ -268,6 +260,26 @@ def _extended(known, made):
     return dict(known, made=known["made"] + made["made"], figures=sorted(rows + new, key=key_of))
 
 
+def with_times(known, made):
+    """A baseline with the times of another one, of the same methods or some of them.
+
+    What is new since then cannot be compared, and is no fault of the baseline. If the other one
+    is None, that is all.
+    """
+    made = made or dict(figures=[], made=[], machine=known["machine"])
+    times = {key_of(row): row["times"] for row in made["figures"]}
+    rows = [
+        dict(row, times=times.get(key_of(row), {}), is_new=key_of(row) not in times)
+        for row in known["figures"]
+    ]
+    problems = {key_of(row)[:2] for row in rows if row["is_new"]}
+    for row in rows:
+        if key_of(row)[:2] in problems:
+            # Beside others is beside the same others.
+            row["times"] = {name: time for name, time in row["times"].items() if name != BESIDE}
+    return dict(known, made=made["made"], machine=made["machine"], figures=rows)
+
+
 def _beside_more(row, old, made):
     """A row whose time beside others is beside the new ones too."""
     if BESIDE not in row["times"]:
@@ -336,8 +348,9 @@ def compare(frames, baseline, work_only=False, again=(), time_only=False):
         )
         notes.append(f"{len(left)} of {len(known)} methods are left out, as they have no "
                      f"{lacking}: {'; '.join(map(name_of, left[:5]))}")
-    if not lines or any(not known[key]["work"] and not known[key]["times"] for key in left):
-        raise CannotCompare("; ".join(notes or ["the baseline has no figures"]))
+    blank = [row for row in map(known.get, left) if not row["work"] and not row["times"]]
+    if not lines or any(not row.get("is_new") for row in blank):
+        raise NothingToCompare("; ".join(notes or ["the baseline has no figures"]))
     if timed:
         notes += _caveats(lines, baseline, conditions(frames[0]))
     return lines, notes
@@ -489,7 +502,7 @@ def as_runs(files):
 
 
 def regress(results, baseline, update=False, add=False, work_only=False, time_only=False,
-            json_file=None, junit=None, again=None, console=None):
+            json_file=None, junit=None, again=None, base=None, console=None):
     """Compare results with a baseline; returns the exit code.
 
     Parameters
@@ -508,6 +521,9 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
     again : callable or None
         Called with the lines whose time is worse; runs their problems once more and returns
         results, as above. Where nothing else is worse, noise is told from a regression this way.
+    base : object or None
+        With `is_given`, `commit` and `times` as `base.Base` has them: what times are compared
+        with if it is given, or if those of the baseline are of another machine.
     """
     console, frames = console or Console(), []
     try:
@@ -518,9 +534,13 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
             elif add:
                 lines, notes = _add(frames, baseline, work_only)
             else:
+                known = read_baseline(baseline)
+                _print_made("baseline", known, console)
+                known, why = _timed_here(frames, known, work_only, time_only, base, console)
                 lines, notes = _with_second_tries(
-                    frames, read_baseline(baseline), work_only, time_only, again, console
+                    frames, known, work_only, time_only, again, console
                 )
+                notes += why
         notes += _told(frames)
     except BaseException as error:
         # Even if it was stopped: figures of an earlier run must not be taken for this one's.
@@ -581,12 +601,47 @@ def _add(frames, file, work_only):
     return lines, [*notes, f"{counted(added, 'row')} added to {file}"]
 
 
-def _with_second_tries(frames, known, work_only, time_only, again, console):
-    """`compare`, and again with further runs while nothing but times is worse."""
+def _print_made(what, known, console):
     for one in known["made"]:
         console.print(escape(
-            f"baseline of {one['date']}, commit {one['commit'] or 'unknown'}, runs: {one['runs']}"
+            f"{what} of {one['date']}, commit {one['commit'] or 'unknown'}, runs: {one['runs']}"
         ))
+
+
+def _timed_here(frames, known, work_only, time_only, base, console):
+    """A baseline whose times are of this machine if they can be; and why they are not."""
+    here = conditions(frames[-1])
+    if work_only or base is None:
+        return known, []
+    if not base.is_given and (not has_times(known) or _place(here) == _place(known["machine"])):
+        return known, []
+    with suppress(NothingToCompare):
+        # What cannot be compared, or is worse anyway, is told before minutes go into runs.
+        lines, _ = compare(frames, known, work_only=True)
+        if worse(lines) and not time_only:
+            return known, ["the times of another commit are not measured, as work is worse"]
+    try:
+        commit = base.commit()
+        console.print(escape(
+            f"the times of commit {commit[:12]} are measured on this machine, "
+            f"{_place(here)}, or taken if that was done today"
+        ), soft_wrap=True)
+        made = base.times({key_of(row): row["last"] for row in known["figures"]}, here)
+    except CannotCompare as error:
+        if base.is_given:
+            raise
+        return known, [f"the commit of the baseline is not measured on this machine: {error}"]
+    known = with_times(known, made)
+    _print_made("times", known, console)
+    new = [name_of(key_of(row)) for row in known["figures"] if row["is_new"]]
+    return known, [] if not new else [
+        f"{counted(len(new), 'method')} new since commit {commit[:12]}, without times to compare "
+        f"with: {'; '.join(new[:5])}"
+    ]
+
+
+def _with_second_tries(frames, known, work_only, time_only, again, console):
+    """`compare`, and again with further runs while nothing but times is worse."""
     lines, notes = compare(frames, known, work_only, time_only=time_only)
     more = []
     for before, after in pairwise(COUNTS):

@@ -1,0 +1,283 @@
+"""Times of another commit, measured on this machine, in the place of a baseline's."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from conftest import REPO, git
+from frames import runs, seeds
+from test_regress import FOUND, measured
+
+from benchmark_dspdc import base, guard
+from benchmark_dspdc.cli import main
+from benchmark_dspdc.report.baseline import CannotCompare
+
+
+class Repository:
+    """A repository with a benchmark, whose runs are made up.
+
+    Attributes
+    ----------
+    here, there : DataFrame
+        What a run of the work tree gives, and of another commit's files.
+    ran : list of tuple
+        Of each run of other files: what the commit's `objective.py` and its config say.
+    """
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.count = folder / "benchmark", 0
+        self.here = self.there = measured()
+        self.ran = []
+        (self.folder / "datasets").mkdir(parents=True)
+        (self.folder / "benchmark_dspdc").mkdir()
+        (self.folder / "benchmark_dspdc" / "noted.py").write_text("")
+        self.write("objective.py", "the baseline's")
+        self.write("my.yml", "the baseline's")
+        files = []
+        for k in range(5):
+            files.append(str(folder / f"{k}.parquet"))
+            measured().assign(**{"system-processor": "another"}).to_parquet(files[-1])
+        self.baseline = str(self.folder / "my.json")
+        assert main(["regress", *files, "--baseline", self.baseline, "--update"]) == 0
+        git(self.folder, "init", "-q")
+        self.commit()
+        self.write("objective.py", "a later one's")
+        self.commit()
+        self.write("objective.py", "the work tree's")
+        monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(folder / "cache"))
+        for module in (base, guard):
+            monkeypatch.setattr(module, "benchmark_folder", lambda: self.folder)
+        monkeypatch.setattr(guard, "_run", self.run)
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def commit(self):
+        git(self.folder, "add", "-A")
+        git(self.folder, "commit", "-q", "-m", "x")
+
+    def run(self, config, name, options, folder):
+        self.count += 1
+        frame = self.here
+        if folder is not None:
+            self.ran.append(((folder / "objective.py").read_text(), config.read_text()))
+            frame = self.there
+        if isinstance(frame, Exception):
+            raise frame
+        file = self.folder.with_name(f"result{self.count}.parquet")
+        frame.to_parquet(file)
+        return file
+
+    def check(self, *options):
+        out = self.folder.with_name("out.json")
+        code = main([
+            "regress", "--run", str(self.folder / "my.yml"), "--baseline", self.baseline,
+            "--json", str(out), *options,
+        ])
+        return code, json.loads(out.read_text())
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    return Repository(tmp_path, monkeypatch)
+
+
+def times(found):
+    return [row for row in found["figures"] if row["figure"].startswith("time")]
+
+
+def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_with(
+    repository, capsys
+):
+    code, found = repository.check()
+    assert code == 0 and len(times(found)) == 2 and found["notes"] == []
+    # Its own files and config, in as many runs as tell what times vary by.
+    assert repository.ran == [("the baseline's",) * 2] * base.RUNS
+    shown = capsys.readouterr().out
+    commit = git(repository.folder, "rev-parse", "--short=12", "HEAD~1")
+    assert f"the times of commit {commit} are measured on this machine" in shown
+    assert f"commit {commit}, runs: {base.RUNS}" in shown
+
+    # A second check takes what the first has measured, for a day.
+    repository.here, repository.ran = measured(spdc=1.3), []
+    code, found = repository.check()
+    worse = [(row["solver"], row["figure"]) for row in found["figures"]
+             if row["outcome"] == "worse"]
+    assert code == 1 and worse == [("SPDC[m=1]", "time a pass")] and repository.ran == []
+    (kept,) = (repository.folder.parent / "cache" / "times").iterdir()
+    yesterday = time.time() - base.KEPT_SECONDS - 1
+    os.utime(kept, (yesterday, yesterday))
+    assert repository.check()[0] == 1 and len(repository.ran) == base.RUNS
+    kept.write_text("{}")
+    assert repository.check()[0] == 1 and len(repository.ran) == 2 * base.RUNS
+
+
+def test_a_config_that_changed_means_that_times_are_measured_anew(repository):
+    repository.check()
+    repository.write("my.yml", "the work tree's")
+    repository.check()
+    # The commit's own config is run all the same: it may lack what the other one names.
+    assert repository.ran == [("the baseline's",) * 2] * (2 * base.RUNS)
+    # One from elsewhere is run as it is given.
+    other = repository.folder.with_name("other.yml")
+    other.write_text("a new one")
+    repository.ran = []
+    main(["regress", "--run", str(other), "--baseline", repository.baseline])
+    assert repository.ran == [("the baseline's", "a new one")] * base.RUNS
+
+
+def test_a_config_that_is_newer_than_the_commit_has_no_times_to_compare(repository):
+    (repository.folder / "my.yml").rename(repository.folder / "new.yml")
+    out = repository.folder.with_name("out.json")
+    given = ["regress", "--run", str(repository.folder / "new.yml"), "--baseline",
+             repository.baseline, "--json", str(out), "--against", "HEAD"]
+    assert main(given) == 0 and repository.ran == []
+    found = json.loads(out.read_text())
+    assert times(found) == [] and len(found["figures"]) == 9
+    assert any(note.startswith("2 methods are new since commit") for note in found["notes"])
+    assert main([*given, "--time-only"]) == 2
+
+
+def test_a_commit_that_is_given_counts_whatever_times_the_baseline_has(repository):
+    code, _ = repository.check("--against", "HEAD")
+    assert code == 0 and {text for text, _ in repository.ran} == {"a later one's"}
+    processor = repository.here.assign(**{"system-processor": "another"})
+    repository.here, repository.ran = processor, []
+    assert repository.check()[0] == 0 and repository.ran == []
+    repository.there = processor.assign(time=processor["time"] / 1.3)
+    code, found = repository.check("--against", "HEAD", "--time-only")
+    assert code == 1 and len(times(found)) == len(found["figures"]) == 2
+    # A baseline of work alone has times that way, too.
+    assert repository.check("--update", "--work-only")[0] == 0
+    assert repository.check()[0] == 0
+    assert repository.check("--against", "HEAD")[0] == 1
+
+
+def test_nothing_is_measured_where_work_is_worse_or_cannot_be_compared(repository):
+    repository.here = measured(passes=1.1)
+    code, found = repository.check()
+    assert code == 1 and repository.ran == []
+    assert any("as work is worse" in note for note in found["notes"])
+    assert repository.check("--time-only")[0] == 0 and len(repository.ran) == base.RUNS
+    repository.here, repository.ran = measured().assign(base_seed=4), []
+    code, found = repository.check()
+    assert code == 2 and "the seeds are others" in found["error"] and repository.ran == []
+    assert repository.check("--work-only")[0] == 2 and repository.ran == []
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda it: it.write("my.json", (it.folder / "my.json").read_text() + "\n"),
+     "is not committed as it is"),
+    (lambda it: it.folder.joinpath(".git", "shallow").write_text(
+        git(it.folder, "rev-parse", "HEAD") + "\n"), "the clone is shallow"),
+    (lambda it: shutil.rmtree(it.folder / ".git"), "git knows no commit of"),
+    (lambda it: setattr(it, "there", CannotCompare("it failed there")), "it failed there"),
+])
+def test_where_the_commit_cannot_be_measured_work_is_compared_and_the_reason_told(
+    repository, change, message
+):
+    change(repository)
+    repository.here = measured(spdc=1.3)
+    code, found = repository.check()
+    assert code == 0 and times(found) == []
+    assert sum("not measured on this machine" in note and message in note
+               for note in found["notes"]) == 1
+    assert any("times are not compared" in note for note in found["notes"])
+
+
+def test_a_baseline_elsewhere_has_no_commit(repository, tmp_path):
+    other = tmp_path / "elsewhere.json"
+    other.write_text(Path(repository.baseline).read_text())
+    repository.baseline = str(other)
+    code, found = repository.check()
+    assert code == 0 and any("git knows no commit of" in note for note in found["notes"])
+    # A commit can be given all the same.
+    repository.here = measured(spdc=1.3)
+    assert repository.check("--against", "HEAD")[0] == 1
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--against", "nowhere"], "there is no commit 'nowhere' in"),
+    (["--against", "--help"], None), (["--against=--all"], "there is no commit '--all' in"),
+    (["--against", "HEAD", "--update"], "--against is for comparing times of --run"),
+    (["--against", "HEAD", "--work-only"], "--against is for comparing times of --run"),
+])
+def test_commits_that_cannot_be_compared_with_are_told_before_anything_is_run(
+    repository, options, message
+):
+    if message is None:
+        with pytest.raises(SystemExit):
+            repository.check(*options)
+    else:
+        code, found = repository.check(*options)
+        assert code == 2 and message in found["error"]
+    assert repository.count == 0
+
+
+def test_against_needs_a_config_and_a_commit_with_the_command(repository, capsys):
+    repository.here.to_parquet(file := repository.folder.with_name("r.parquet"))
+    given = ["regress", str(file), "--baseline", repository.baseline, "--against", "HEAD"]
+    assert main(given) == 2 and "--run CONFIG" in capsys.readouterr().err
+    (repository.folder / "benchmark_dspdc" / "noted.py").rename(repository.folder / "other.py")
+    repository.commit()
+    code, found = repository.check("--against", "HEAD")
+    assert code == 2 and "is too old to be run" in found["error"]
+    repository.there = CannotCompare("it failed there")
+    code, found = repository.check("--against", "HEAD~1")
+    assert code == 2 and found["error"] == "it failed there"
+
+
+def test_what_is_new_since_the_commit_is_named_and_the_rest_compared(repository):
+    plain = runs(*seeds("Plain", (0.1,) * 3, **FOUND))
+    # A solver that counts nothing has times alone.
+    plain["objective_passes"] = float("nan")
+    repository.here = runs(measured(), *seeds("SDCA[m=1]", (0.1,) * 3, **FOUND), plain)
+    assert repository.check("--update", "--repeat", "2")[0] == 0
+    known = json.loads(Path(repository.baseline).read_text())
+    known["machine"]["processor"] = "another"
+    Path(repository.baseline).write_text(json.dumps(known))
+    repository.commit()
+    code, found = repository.check("--against", "HEAD~1")
+    assert code == 0
+    (note,) = (note for note in found["notes"] if "new since commit" in note)
+    assert note.startswith("2 methods are new") and "SDCA[m=1] on" in note and "Plain on" in note
+    assert {row["solver"] for row in times(found)} == {"DSPDC[m=1,q=1]", "SPDC[m=1]"}
+    assert "SDCA[m=1]" in {row["solver"] for row in found["figures"]}
+    assert repository.check("--against", "HEAD~1", "--time-only")[0] == 0
+
+
+def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "more" / "benchmark"
+    (folder / "benchmark_dspdc").mkdir(parents=True)
+    (folder / "benchmark_dspdc" / "noted.py").write_text("old")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "x")
+    monkeypatch.setattr(base, "benchmark_folder", lambda: folder)
+    one = base.Base([], tmp_path / "x.json", "HEAD")
+    with one._checked_out(one.commit()) as files:
+        assert (files / "benchmark_dspdc" / "noted.py").read_text() == "old"
+    assert not files.exists()
+    with pytest.raises(CannotCompare, match="git gave no files"), one._checked_out("0" * 40):
+        pass
+
+
+def test_a_run_of_other_files_takes_their_package(tmp_path):
+    """Not the one that is installed, nor that of the process that starts it."""
+    for name in ("benchmark_dspdc", "datasets", "solvers", "plots"):
+        shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("objective.py", "config.yml"):
+        shutil.copy(REPO / name, tmp_path / name)
+    with (tmp_path / "benchmark_dspdc" / "reference.py").open("a") as file:
+        file.write("\n\ndef reference_seconds():\n    return 12345.0\n")
+    config = tmp_path / "my.yml"
+    config.write_text(
+        'objective: ["ERM"]\ndataset: ["Factorized[n=20,p=5,d=2]"]\nsolver: [FISTA]\n'
+        "n-repetitions: 1\nmax-runs: 3\n"
+    )
+    ((file,),) = guard.Guarded([config], tmp_path).runs(1)
+    frame = base.read_results([file])
+    assert set(frame["objective_reference_seconds"]) == {12345.0}
