@@ -159,6 +159,7 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
         How many w for each (u, v). The text of the paper has one, which gives
         191,808 triplets on ALOI; it reports 1,142,658, which six come near.
     lambda0, lam : float, > 0
+        lambda0 below 1e100.
     loss : {"smoothed_hinge", "logistic"}
     metrics : {"multi-task", "shared"}
         "shared": one metric X_0 for all tasks, for comparison.
@@ -181,7 +182,8 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     """
     chosen = LOSSES[choose(loss, CLASSIFICATION, "loss")]
     blocks = choose(metrics, {"multi-task": "both", "shared": "shared"}, "metrics")
-    lambda0 = check_number(lambda0, "lambda0", 0.0, strict=True)
+    # The conjugate has the square of lambda0 times the identity.
+    lambda0 = check_number(lambda0, "lambda0", 0.0, strict=True, high=1e100)
     lam = check_number(lam, "lam", 0.0, strict=True)
     found = triplets(points, labels, tasks, n_neighbors, n_impostors)
     n, d = len(found.near), found.points.shape[1]

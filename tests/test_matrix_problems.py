@@ -1318,7 +1318,9 @@ BAD = {
                                 "points must have 2 dim"),
     "points too large": (bad_metric(replaced("points", lambda v: v * 1e60)), "badly scaled"),
     "labels NaN": (bad_metric(replaced("labels", lambda v: v * np.nan)), "labels must not be NaN"),
-    "lambda0 zero": (bad_metric(lambda0=0), "lambda0 must be a finite number > 0, got 0"),
+    "lambda0 zero": (bad_metric(lambda0=0), "lambda0 must be a finite number > 0 and < 1e.100, "
+                     "got 0"),
+    "lambda0 huge": (bad_metric(lambda0=1.7e308), "lambda0 must be a finite number > 0 and < 1e"),
     "lam of metrics": (bad_metric(lam=-0.1), "lam must be a finite number > 0, got -0.1"),
     "square loss": (bad_metric(loss="square"), "loss must be one of"),
     "unknown metrics": (bad_metric(metrics="common"), "metrics must be one of 'multi-task'"),
