@@ -1,8 +1,8 @@
 """Many cases of tests/fuzz.py on every surface, several processes at a time.
 
 Prints what came of them and the branches that they reached. A case that ends in anything but a
-result or the documented error is printed, made small, with the command that finds it again, and
-the exit code is 1. Ctrl-C ends all, with what was done so far.
+result or the documented error is printed, made small, with the command that finds it again; its
+surface is left then, and in the end the exit code is 1. Ctrl-C ends all, with what was done so far.
 
 Cases come in rounds, each from a seed of its own, so that they are the same however many
 processes there are.
@@ -102,6 +102,7 @@ class Worker:
     def __init__(self, scratch, number):
         # Not a fork: that would copy locks of threads that are not there.
         context = multiprocessing.get_context("spawn")
+        self.scratch, self.number = scratch, number
         self.note = Path(scratch) / f"case-{number}"
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
@@ -140,6 +141,7 @@ class Part:
     def __init__(self, name, base):
         self.name, self.base = name, base
         self.rounds = self.asked = self.tried = 0
+        self.failed = False
         self.seconds, self.outcomes = 0.0, {}
         self.measured = measure(fuzz.SURFACES[name])
 
@@ -165,7 +167,7 @@ class Part:
 
 
 def do_rounds(parts, workers, options):
-    """Have rounds done until every surface has its cases; what went wrong, or None."""
+    """Have rounds done until every surface has its cases, or has failed; whether all went well."""
     begun = told = time.perf_counter()
     count = min(ROUND, options.cases)
     while True:
@@ -173,20 +175,26 @@ def do_rounds(parts, workers, options):
             # At most as many rounds as are needed if no case comes twice: however many
             # processes there are, the same rounds are done.
             part = next((
-                part for part in parts if len(part.outcomes) + part.asked < options.cases
+                part for part in parts
+                if not part.failed and len(part.outcomes) + part.asked < options.cases
             ), None)
             if worker.begin is None and part is not None:
                 worker.ask(part, count)
         busy = {worker.connection: worker for worker in workers if worker.begin is not None}
         if not busy:
-            return None
+            return not any(part.failed for part in parts)
         left = 60 * options.minutes - (time.perf_counter() - begun)
         if left <= 0:
-            return f"more than {options.minutes:g} minutes"
+            print(f"more than {options.minutes:g} minutes", file=sys.stderr)
+            return False
         for connection in wait(busy, min(left, NEWS)):
             worker = busy[connection]
             if failure := worker.answer(count):
-                return f"{failure}\nThe same again: {again(worker.part, worker.round, options)}"
+                worker.part.failed = True
+                print(f"{failure}\nThe same again: {again(worker.part, worker.round, options)}",
+                      file=sys.stderr, flush=True)
+            if not worker.process.is_alive():
+                workers[workers.index(worker)] = Worker(worker.scratch, worker.number)
         if time.perf_counter() - told > NEWS:
             told = time.perf_counter()
             print(f"{(told - begun) / 60:.1f} min:", ", ".join(
@@ -246,9 +254,7 @@ def main():
     with scratch_folder() as folder:
         try:
             workers += [Worker(folder, k) for k in range(options.jobs)]
-            if wrong := do_rounds(parts, workers, options):
-                print(wrong, file=sys.stderr)
-                code = 1
+            code = int(not do_rounds(parts, workers, options))
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
             code = 128 + signal.SIGINT
