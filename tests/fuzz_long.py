@@ -2,7 +2,7 @@
 
 Prints what came of them and the branches that they reached. A case that ends in anything but a
 result or the documented error is printed, made small, with the command that finds it again; its
-surface is left then, and in the end the exit code is 1. Ctrl-C ends all, with what was done so far.
+surface is left then, and the exit code is 1 in the end. Ctrl-C ends all, with what was done.
 
 Cases come in rounds, each from a seed of its own, so that they are the same however many
 processes there are.
