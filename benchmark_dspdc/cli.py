@@ -17,14 +17,15 @@ SOLVERS_FAILED = 3
 def main(arguments=None):
     """Run a command; returns the exit code."""
     options = _parser().parse_args(arguments)
+    from .running import INTERRUPTED, TERMINATED, Terminated, sigterm_stops
+
     try:
-        return options.run(options) or 0
+        with sigterm_stops():
+            return options.run(options) or 0
     except (ValueError, OSError) as error:
         print(f"benchmark_dspdc: error: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt as stop:
-        from .running import INTERRUPTED, TERMINATED, Terminated
-
         print("benchmark_dspdc: interrupted", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
@@ -210,16 +211,24 @@ def _run(options):
     if not options.config.exists():
         raise ValueError(f"no such file: {options.config}")
     name = options.name or options.config.stem
+    if not name.strip(".") or Path(name).name != name:
+        raise ValueError(f"--name is a file under outputs/, without a folder, got {name!r}")
     done = benchopt_run(
         benchmark_folder(), ["--config", str(options.config.resolve()), *options.more], name
     )
+    failed = bool(done.failed)
     if done.file is None:
         print("benchmark_dspdc: no curve was finished", file=sys.stderr)
     else:
-        print_summary([done.file])
+        try:
+            print_summary([done.file])
+        except ValueError as error:
+            # It has no curve with a finite gap.
+            print(f"benchmark_dspdc: {error}", file=sys.stderr)
+            failed = True
     for name in done.failed:
         print(f"failed: {name}", file=sys.stderr)
-    return done.code or int(done.file is None) or (SOLVERS_FAILED if done.failed else 0)
+    return done.code or int(done.file is None) or (SOLVERS_FAILED if failed else 0)
 
 
 def _summary(options):
@@ -268,8 +277,10 @@ def _regress(options):
     def results():
         if bool(options.results) == (guarded is not None):
             raise ValueError("give either result files or --run CONFIG")
-        if options.repeat is not None and options.repeat < 1:
-            raise ValueError(f"--repeat must be at least 1, got {options.repeat}")
+        if options.repeat is not None and (guarded is None or options.repeat < 1):
+            raise ValueError(
+                f"--repeat is for --run CONFIG, and must be at least 1, got {options.repeat}"
+            )
         if writes and options.time_only:
             raise ValueError("--time-only compares; a baseline has work too")
         if options.against is not None:

@@ -1,5 +1,7 @@
 """Runs for the regression check: measured anew each time, and once more where time was long."""
 
+import os
+
 from .report.regress import CannotCompare
 from .report.results import PROBLEM, read_results
 from .running import STOPPED, TERMINATED, Terminated, benchopt_run
@@ -14,10 +16,12 @@ class Guarded:
     configs : list of path
     folder : path or None
         With the benchmark whose plug-ins and package are run, by default this one.
+    options : dict or None
+        For a config further options of `benchopt run`.
     """
 
-    def __init__(self, configs, folder=None):
-        self.configs, self.folder = configs, folder
+    def __init__(self, configs, folder=None, options=None):
+        self.configs, self.folder, self.options = configs, folder, options or {}
         # What a config names can be written in many ways; its result file says what it was.
         self.problems = {config: set() for config in configs}
 
@@ -27,9 +31,13 @@ class Guarded:
         With `first_seed` the first repetition of each curve alone, two curves at a time: for
         work, not times.
         """
+        for config in self.configs:
+            if not config.is_file():
+                raise ValueError(f"no such file: {config}")
         few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
         found = [
-            [_run(config, "regress", few, self.folder) for config in self.configs]
+            [_run(config, "regress", [*self.options.get(config, ()), *few], self.folder)
+             for config in self.configs]
             for _ in range(count)
         ]
         for config, file in zip(self.configs, found[0], strict=True):
@@ -51,8 +59,11 @@ class Guarded:
 def _run(config, name, options, folder):
     # What is in benchopt's cache was measured at another time.
     arguments = ["--config", str(config.resolve()), "--no-cache", "--no-plot", *options]
-    # Python looks there before it does where this package is installed.
-    sources = None if folder is None else {"PYTHONPATH": str(folder)}
+    sources = None
+    if folder is not None:
+        # Python looks there before it does where this package is installed.
+        given = os.environ.get("PYTHONPATH")
+        sources = {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [given])])}
     done = benchopt_run(folder or benchmark_folder(), arguments, name, variables=sources)
     if done.code in STOPPED:
         raise Terminated if done.code == TERMINATED else KeyboardInterrupt

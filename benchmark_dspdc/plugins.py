@@ -11,6 +11,8 @@ import math
 import os
 import warnings
 
+import numpy as np
+import scipy
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
@@ -130,7 +132,10 @@ class Carried:
 def known_state():
     """The sources, and the settings of this process's environment."""
     names = (TOLERANCE, THREADS)
-    return {"sources": SOURCE_HASH} | {k: os.environ[k] for k in names if k in os.environ}
+    return {
+        # numba's release is in the hash of the sources.
+        "sources": SOURCE_HASH, "releases": [np.__version__, scipy.__version__],
+    } | {k: os.environ[k] for k in names if k in os.environ}
 
 
 class MethodSolver(Carried, BaseSolver):

@@ -4,7 +4,9 @@ benchopt writes its result file at the end and keeps every finished curve in its
 run ends early, by a signal or because its time is over, what the cache has is written.
 """
 
+import argparse
 import ctypes
+import glob
 import json
 import os
 import shutil
@@ -31,9 +33,12 @@ TOLERANCE = "BENCHMARK_DSPDC_TOL"
 #: benchopt's option that nothing measured earlier is taken.
 NO_CACHE = "--no-cache"
 
-#: Columns of a result file: the commit of the benchmark, when the command was started that has
-#: made the file (files that one command makes are of one time), and the processor.
-COMMIT, STARTED, PROCESSOR = "benchmark-commit", "benchmark-started", "benchmark-processor"
+#: Columns of a result file: the commit of the benchmark; when the command was started that has
+#: made the file (files that one command makes are of one time); the processor, of curves that
+#: were all measured now; and whether several were measured at a time.
+COMMIT, STARTED, PROCESSOR, SHARED = (
+    "benchmark-commit", "benchmark-started", "benchmark-processor", "benchmark-shared",
+)
 
 _started = datetime.now().isoformat(timespec="milliseconds")
 
@@ -103,7 +108,7 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     outputs, output = _place_of_results(folder, stem)
     curves = _Curves(folder, stem, private=NO_CACHE in arguments)
     environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | curves.environment
-    with _sigterm_stops(), tempfile.TemporaryFile() as notes:
+    with sigterm_stops(), tempfile.TemporaryFile() as notes:
         command = [
             sys.executable, "-m", "benchmark_dspdc.noted", str(notes.fileno()), "run", str(folder),
             *(argument for argument in arguments if argument != NO_CACHE), "--no-display",
@@ -118,7 +123,11 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
             _stoppable(collect, folder, environment, None, [notes.fileno()])
     file = _result(outputs, stem)
     if file is not None:
-        _mark(file, commit)
+        _mark(file, {
+            COMMIT: commit, STARTED: _started, SHARED: _is_shared(arguments),
+            # What is in a cache may have been measured on another machine of the same home.
+            PROCESSOR: this_processor() if curves.private else None,
+        })
     elif not early or curves.would_be_lost():
         _tell(f"no result file was written. {curves.where()}")
     curves.end(written=file is not None)
@@ -183,7 +192,9 @@ class _Curves:
         # Of runs that were killed.
         for left in home.glob(f"{PRIVATE}*"):
             with suppress(OSError):
-                if time.time() - left.stat().st_mtime > KEPT_SECONDS:
+                # A run that goes on for long writes deep inside.
+                newest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
+                if time.time() - newest > KEPT_SECONDS:
                     shutil.rmtree(left, ignore_errors=True)
 
     def would_be_lost(self):
@@ -210,18 +221,31 @@ class _Curves:
 # Result files -------------------------------------------------------------------------
 
 def commit_of(folder):
-    """The commit that is checked out in a folder, with a + if it was edited; None if unknown."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--exclude=*", "--abbrev=12",
-               "--dirty=+"]
-    try:
+    """The commit that is checked out in a folder, with a + if it was edited; None if unknown.
+
+    A new file, such as a solver, is an edit too.
+    """
+    def answer(*words):
+        command = ["git", "-C", str(folder), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        commit = answer("rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if answer("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def _mark(file, commit):
-    """Have a result file say which commit it is of, which command has made it, and where."""
-    words = {COMMIT: commit, STARTED: _started, PROCESSOR: this_processor()}
+def _is_shared(arguments):
+    """"yes" or "no": whether options of benchopt have it measure several curves at a time."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-j", "--n-jobs", default="1")
+    parser.add_argument("--parallel-config")
+    known, _ = parser.parse_known_args(arguments)
+    return "no" if known.n_jobs == "1" and known.parallel_config is None else "yes"
+
+
+def _mark(file, words):
+    """Have a result file say where it comes from: a column for each of some words."""
     scratch = file.with_name(f".{file.name}")
     try:
         table = pyarrow.parquet.ParquetFile(file).read()
@@ -249,7 +273,7 @@ def _place_of_results(folder, stem):
 
 def _result(outputs, stem):
     """The result file of a run, None if there is none that can be read."""
-    for file in outputs.glob(f"{stem}*.parquet"):
+    for file in outputs.glob(f"{glob.escape(stem)}*.parquet"):
         try:
             pyarrow.parquet.read_metadata(file)
             return file
@@ -297,7 +321,8 @@ def _stop(process):
     process.send_signal(signal.SIGINT)
     try:
         process.wait(GRACE)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        # Whoever stops it a second time does not want to wait.
         _kill(process)
 
 
@@ -309,7 +334,7 @@ def _kill(process):
 
 
 @contextmanager
-def _sigterm_stops():
+def sigterm_stops():
     """Have SIGTERM raise `Terminated`; only the main thread of a process can."""
     if threading.current_thread() is not threading.main_thread():
         yield

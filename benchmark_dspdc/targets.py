@@ -122,10 +122,15 @@ def _read_config(file):
         raise ValueError(f"{file} is not a readable config file: {_one_line(error)}") from None
     if not isinstance(config, dict) or not config.get("dataset"):
         raise ValueError(f"{file} is not a config file of this benchmark: it names no dataset")
-    return (
+    found = [
         value if isinstance(value, list) or value is None else [value]
         for value in (config["dataset"], config.get("objective"))
-    )
+    ]
+    for name in (name for names in found for name in names or () if isinstance(name, str)):
+        # benchopt would load and run it.
+        if name.partition("[")[0].strip().endswith(".py"):
+            raise ValueError(f"{file} names {name!r}, a file; allowed are names of this benchmark")
+    return found
 
 
 def _one_line(error):

@@ -14,6 +14,9 @@ from test_regress import FOUND, measured
 from benchmark_dspdc import base, guard
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.baseline import CannotCompare
+from benchmark_dspdc.report.effort import BESIDE, TIME
+from benchmark_dspdc.report.regress import with_times
+from benchmark_dspdc.running import Run
 
 
 class Repository:
@@ -30,7 +33,7 @@ class Repository:
     def __init__(self, folder, monkeypatch):
         self.folder, self.count = folder / "benchmark", 0
         self.here = self.there = measured()
-        self.ran = []
+        self.ran, self.options, self.noise, self.config = [], [], None, self.folder / "my.yml"
         (self.folder / "datasets").mkdir(parents=True)
         (self.folder / "benchmark_dspdc").mkdir()
         (self.folder / "benchmark_dspdc" / "noted.py").write_text("")
@@ -64,7 +67,10 @@ class Repository:
         frame = self.here
         if folder is not None:
             self.ran.append(((folder / "objective.py").read_text(), config.read_text()))
+            self.options.append(options)
             frame = self.there
+            if self.noise:
+                frame = frame.assign(time=frame["time"] * self.noise[len(self.ran) - 1])
         if isinstance(frame, Exception):
             raise frame
         file = self.folder.with_name(f"result{self.count}.parquet")
@@ -74,7 +80,7 @@ class Repository:
     def check(self, *options):
         out = self.folder.with_name("out.json")
         code = main([
-            "regress", "--run", str(self.folder / "my.yml"), "--baseline", self.baseline,
+            "regress", "--run", str(self.config), "--baseline", self.baseline,
             "--json", str(out), *options,
         ])
         return code, json.loads(out.read_text())
@@ -98,12 +104,12 @@ def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_
     assert repository.ran == [("the baseline's",) * 2] * base.RUNS
     shown = capsys.readouterr().out
     commit = git(repository.folder, "rev-parse", "--short=12", "HEAD~1")
-    assert f"the times of commit {commit} are measured on this machine" in shown
-    assert f"commit {commit}, runs: {base.RUNS}" in shown
+    assert f"those of commit {commit}, which is run {base.RUNS} times on this machine" in shown
 
     # A second check takes what the first has measured, for a day.
     repository.here, repository.ran = measured(spdc=1.3), []
     code, found = repository.check()
+    assert f"those of commit {commit}, measured on this machine today" in capsys.readouterr().out
     worse = [(row["solver"], row["figure"]) for row in found["figures"]
              if row["outcome"] == "worse"]
     assert code == 1 and worse == [("SPDC[m=1]", "time a pass")] and repository.ran == []
@@ -115,12 +121,14 @@ def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_
     assert repository.check()[0] == 1 and len(repository.ran) == 2 * base.RUNS
 
 
-def test_a_config_that_changed_means_that_times_are_measured_anew(repository):
+def test_the_commit_is_run_with_its_own_config_and_curves_as_long_as_now(repository):
     repository.check()
-    repository.write("my.yml", "the work tree's")
+    repository.write("my.yml", "solver: [New]\nmax-runs: 7\nn-repetitions: 2\n")
     repository.check()
-    # The commit's own config is run all the same: it may lack what the other one names.
+    # It may lack what the other one names. As curves have another length, it is run again.
     assert repository.ran == [("the baseline's",) * 2] * (2 * base.RUNS)
+    longer = ["--max-runs", "7", "--n-repetitions", "2"]
+    assert repository.options == [[]] * base.RUNS + [longer] * base.RUNS
     # One from elsewhere is run as it is given.
     other = repository.folder.with_name("other.yml")
     other.write_text("a new one")
@@ -129,16 +137,45 @@ def test_a_config_that_changed_means_that_times_are_measured_anew(repository):
     assert repository.ran == [("the baseline's", "a new one")] * base.RUNS
 
 
+@pytest.mark.parametrize("change", [
+    lambda patch: patch.setenv("BENCHMARK_DSPDC_TOL", "1e-3"),
+    lambda patch: patch.setattr(base.platform, "node", lambda: "another host"),
+    lambda patch: patch.setattr(base.importlib.metadata, "distributions", lambda: []),
+])
+def test_times_of_other_conditions_are_not_taken(repository, monkeypatch, change):
+    assert repository.check()[0] == 0 and len(repository.ran) == base.RUNS
+    change(monkeypatch)
+    assert repository.check()[0] == 0 and len(repository.ran) == 2 * base.RUNS
+
+
+def test_times_that_vary_too_much_are_not_kept(repository):
+    usual = repository.there
+    # Of the second of three runs.
+    repository.noise = [1.0, 1.5, 1.0]
+    assert repository.check()[0] == 0
+    assert not list((repository.folder.parent / "cache").glob("times/*"))
+    repository.noise, repository.there = None, usual
+    assert repository.check()[0] == 0
+    (kept,) = (repository.folder.parent / "cache" / "times").iterdir()
+    # What is old is removed by the next that is kept.
+    old = kept.with_name("old.json")
+    old.touch()
+    for file in (old, kept):
+        os.utime(file, (0, 0))
+    repository.check()
+    assert [kept] == list(kept.parent.iterdir())
+
+
 def test_a_config_that_is_newer_than_the_commit_has_no_times_to_compare(repository):
-    (repository.folder / "my.yml").rename(repository.folder / "new.yml")
-    out = repository.folder.with_name("out.json")
-    given = ["regress", "--run", str(repository.folder / "new.yml"), "--baseline",
-             repository.baseline, "--json", str(out), "--against", "HEAD"]
-    assert main(given) == 0 and repository.ran == []
-    found = json.loads(out.read_text())
+    # Whatever was measured for another one with the same text.
+    assert repository.check("--against", "HEAD")[0] == 0
+    repository.config, repository.ran = repository.folder / "new.yml", []
+    shutil.copy(repository.folder / "my.yml", repository.config)
+    code, found = repository.check("--against", "HEAD")
+    assert code == 0 and repository.ran == []
     assert times(found) == [] and len(found["figures"]) == 9
-    assert any(note.startswith("2 methods are new since commit") for note in found["notes"])
-    assert main([*given, "--time-only"]) == 2
+    assert any(note.startswith("2 methods are new since that") for note in found["notes"])
+    assert repository.check("--against", "HEAD", "--time-only")[0] == 2
 
 
 def test_a_commit_that_is_given_counts_whatever_times_the_baseline_has(repository):
@@ -227,7 +264,8 @@ def test_against_needs_a_config_and_a_commit_with_the_command(repository, capsys
     assert code == 2 and "is too old to be run" in found["error"]
     repository.there = CannotCompare("it failed there")
     code, found = repository.check("--against", "HEAD~1")
-    assert code == 2 and found["error"] == "it failed there"
+    assert code == 2 and found["error"].endswith(": it failed there")
+    assert found["error"].startswith("at commit ")
 
 
 def test_what_is_new_since_the_commit_is_named_and_the_rest_compared(repository):
@@ -242,11 +280,78 @@ def test_what_is_new_since_the_commit_is_named_and_the_rest_compared(repository)
     repository.commit()
     code, found = repository.check("--against", "HEAD~1")
     assert code == 0
-    (note,) = (note for note in found["notes"] if "new since commit" in note)
+    (note,) = (note for note in found["notes"] if "new since that commit" in note)
     assert note.startswith("2 methods are new") and "SDCA[m=1] on" in note and "Plain on" in note
     assert {row["solver"] for row in times(found)} == {"DSPDC[m=1,q=1]", "SPDC[m=1]"}
     assert "SDCA[m=1]" in {row["solver"] for row in found["figures"]}
-    assert repository.check("--against", "HEAD~1", "--time-only")[0] == 0
+    code, found = repository.check("--against", "HEAD~1", "--time-only")
+    assert code == 0 and len(found["notes"]) == 1
+
+
+def test_what_the_commit_has_but_could_not_run_is_not_new(repository):
+    # benchopt goes on without a solver that cannot be imported.
+    there = repository.there
+    repository.there = there[there["solver_name"] != "SPDC[m=1]"]
+    repository.here = measured(spdc=40.0)
+    code, found = repository.check("--against", "HEAD")
+    assert code == 2 and "gave no curve when it was run" in found["error"]
+    assert "SPDC[m=1] on" in found["error"] and "DSPDC" not in found["error"]
+    code, found = repository.check()
+    assert code == 0 and times(found) == []
+    assert any("gave no curve when it was run" in note for note in found["notes"])
+
+
+def test_beside_others_is_beside_the_same_others():
+    def rows(*names):
+        return [
+            dict(dataset="d", objective="o", solver=name, times={TIME: {}, BESIDE: {}})
+            for name in names
+        ]
+    for then, now in (("abc", "ab"), ("ab", "abc"), ("abc", "abc")):
+        made = dict(made=[], machine={}, figures=rows(*then))
+        found = with_times(dict(figures=rows(*now)), made)["figures"]
+        assert all((BESIDE in row["times"]) == (then == now) for row in found)
+        assert [row["is_new"] for row in found] == [name not in then for name in now]
+
+
+def test_with_a_commit_given_times_of_the_baseline_do_not_count(repository):
+    another = {"system-processor": "another"}
+    repository.here = measured(passes=1.1, time=3.0).assign(**another)
+    code, found = repository.check("--against", "HEAD")
+    assert code == 1 and times(found) == [] and repository.ran == []
+
+
+def test_a_method_that_counts_passes_now_has_no_time_in_common(repository):
+    repository.there = measured().assign(objective_passes=float("nan"))
+    code, found = repository.check("--against", "HEAD")
+    assert code == 0 and times(found) == [] and len(found["figures"]) == 9
+
+
+def test_a_baseline_that_was_moved_or_laid_out_anew_has_the_commit_of_its_figures(repository):
+    git(repository.folder, "mv", "my.json", "moved name.json")
+    repository.commit()
+    moved = repository.folder / "moved name.json"
+    moved.write_text(json.dumps(json.loads(moved.read_text()), indent=1))
+    repository.commit()
+    repository.baseline = str(moved)
+    assert repository.check()[0] == 0
+    assert {text for text, _ in repository.ran} == {"the baseline's"}
+
+
+def test_sources_are_looked_for_in_the_other_files_first_and_then_as_before(monkeypatch, tmp_path):
+    given = []
+
+    def run(folder, arguments, name, variables):
+        given.append((folder, variables))
+        return Run(tmp_path / "x.parquet", 0)
+    monkeypatch.setattr(guard, "benchopt_run", run)
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    guard._run(tmp_path / "x.yml", "x", [], tmp_path)
+    assert given == [(tmp_path, {"PYTHONPATH": f"{tmp_path}{os.pathsep}mine"})]
+    monkeypatch.delenv("PYTHONPATH")
+    guard._run(tmp_path / "x.yml", "x", [], tmp_path)
+    guard._run(tmp_path / "x.yml", "x", [], None)
+    assert [variables for _, variables in given[1:]] == [{"PYTHONPATH": str(tmp_path)}, None]
 
 
 def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monkeypatch):
@@ -261,8 +366,16 @@ def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monk
     with one._checked_out(one.commit()) as files:
         assert (files / "benchmark_dspdc" / "noted.py").read_text() == "old"
     assert not files.exists()
-    with pytest.raises(CannotCompare, match="git gave no files"), one._checked_out("0" * 40):
-        pass
+    with pytest.raises(CannotCompare, match="git gave no files, or not all"):
+        one._checked_out("0" * 40).__enter__()
+    # A file that git has lost, whose place in the archive may be where another one ends.
+    (folder / "objective.py").write_text("lost")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "y")
+    blob = git(folder, "rev-parse", "HEAD:./objective.py")
+    (tmp_path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(CannotCompare, match="git gave no files, or not all"):
+        one._checked_out(one.commit()).__enter__()
 
 
 def test_a_run_of_other_files_takes_their_package(tmp_path):

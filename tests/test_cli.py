@@ -9,6 +9,7 @@ import pytest
 from conftest import REPO
 from rich.console import Console
 
+from benchmark_dspdc import running
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.results import read_results, to_targets
 from benchmark_dspdc.report.summary import print_summary
@@ -117,6 +118,37 @@ def test_import_libsvm_imports_and_complains(tmp_path, monkeypatch, capsys):
     assert main(["import-libsvm", "broken", str(file)]) == 2
     assert "error" in capsys.readouterr().err
     assert main(["import-libsvm", "../escape", str(file)]) == 2
+
+
+@pytest.mark.parametrize(("run", "code"), [
+    (dict(code=0), 3), (dict(code=0, failed=("Raising on data, ERM",)), 3), (dict(code=130), 130),
+])
+def test_a_run_whose_curves_all_diverged_ends_with_its_code_and_names_what_failed(
+    tmp_path, monkeypatch, capsys, run, code
+):
+    file = tmp_path / "run.parquet"
+    results(objective_relative_gap=np.nan, objective_value=np.nan).to_parquet(file)
+    monkeypatch.setattr(running, "benchopt_run", lambda *given: running.Run(file, **run))
+    (tmp_path / "x.yml").touch()
+    assert main(["run", "--config", str(tmp_path / "x.yml")]) == code
+    shown = capsys.readouterr().err
+    assert "no point has a finite gap" in shown
+    for name in run.get("failed", ()):
+        assert f"failed: {name}" in shown
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "..", "/tmp/x"])
+def test_results_are_written_under_outputs_alone(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.setattr(running, "benchopt_run", lambda *given: 1 / 0)
+    (tmp_path / "x.yml").touch()
+    assert main(["run", "--config", str(tmp_path / "x.yml"), "--name", name]) == 2
+    assert "--name is a file under outputs/" in capsys.readouterr().err
+
+
+def test_result_files_are_found_whatever_a_config_is_called(tmp_path):
+    results().to_parquet(tmp_path / "my[1]_now.parquet")
+    assert running._result(tmp_path, "my[1]_now") == tmp_path / "my[1]_now.parquet"
+    assert running._result(tmp_path, "my1_now") is None
 
 
 def test_unknown_commands_end_with_code_2(capsys):

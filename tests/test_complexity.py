@@ -354,6 +354,7 @@ def test_options_not_in_a_name_are_read_from_the_columns(ran):
     (["TraceRegression[n=30,p=3,d=3]"], "has no problem: .* trace regression has the square"),
     (["none.yml"], "no such file: none.yml"),
     (["{tmp}/empty.yml"], "names no dataset"), (["{tmp}/broken.yml"], "not a readable config"),
+    (["{tmp}/code.yml"], "names '.*x.py.n=3.', a file; allowed are names"),
     (["Factorized[n=60,p=20,d=5]", "--results", "none.parquet"], "no such file: none.parquet"),
     (["Factorized[n=60,p=20,d=5]", "--results", "{tmp}/empty.yml"], "not a readable parquet"),
     (["Factorized[n=50,p=20,d=5]", "--results", "{results}"], "has no runs of Factorized"),
@@ -363,6 +364,8 @@ def test_bad_input_ends_with_one_line_and_code_2(arguments, message, ran, tmp_pa
 
     (tmp_path / "empty.yml").write_text("solver: [SDCA]\n")
     (tmp_path / "broken.yml").write_text("dataset: [Factorized\n")
+    (tmp_path / "x.py").write_text("raise SystemExit('executed')")
+    (tmp_path / "code.yml").write_text(f"dataset: ['{tmp_path}/x.py[n=3]']\n")
     arguments = [a.format(tmp=tmp_path, results=ran[1]) for a in arguments]
     assert main(["complexity", *arguments]) == 2
     error = capsys.readouterr().err

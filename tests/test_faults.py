@@ -179,6 +179,35 @@ def test_ctrl_c_keeps_what_was_measured(place):
 
 
 @pytest.mark.nightly
+def test_two_ctrl_c_keep_what_was_measured(place):
+    def stop(run):
+        for _ in range(2):
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+    assert stopped_in_the_middle(place, stop, "--no-cache")[0] == 130
+
+
+def test_a_second_ctrl_c_ends_what_is_slow_to_stop_and_curves_are_collected():
+    class Slow:
+        pid, heard = os.getpid(), []
+
+        def send_signal(self, number):
+            self.heard.append(number)
+
+        def wait(self, seconds=None):
+            self.heard.append(seconds)
+            if seconds:
+                raise KeyboardInterrupt
+    killed, slow = [], Slow()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "killpg", lambda *given: killed.append(given))
+        running._stop(slow)
+    assert killed == [(slow.pid, signal.SIGKILL)] and slow.heard == [
+        signal.SIGINT, running.GRACE, None,
+    ]
+
+
+@pytest.mark.nightly
 def test_ctrl_c_keeps_what_two_workers_measured(place):
     code, _ = stopped_in_the_middle(
         place, lambda run: run.send_signal(signal.SIGINT), "--no-cache", "-j", "2"
@@ -237,8 +266,13 @@ def test_curves_of_a_run_without_a_cache_are_kept_until_they_are_written(tmp_pat
     # The next one does not see them, and removes them after a week.
     running.benchopt_run(tmp_path, ["--no-cache"], "other")
     assert len([*(tmp_path / "__cache__").iterdir()]) == 2
+    # A run that goes on for so long writes deep inside.
     os.utime(kept, (0, 0))
     running.benchopt_run(tmp_path, ["--no-cache"], "third")
+    assert kept.exists()
+    for path in (*kept.rglob("*"), kept):
+        os.utime(path, (0, 0))
+    running.benchopt_run(tmp_path, ["--no-cache"], "fourth")
     assert not kept.exists()
 
 

@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from ..running import SHARED
 from .results import EIGENDECOMPOSITIONS, GAP, GAPS, PASSES, RUN, label
 
 REFERENCE = "objective_reference_seconds"
@@ -132,6 +133,9 @@ def _work(repetitions, targets):
 def _times(repetitions, targets):
     """The time a pass of a method, or to gaps where it does not count passes."""
     if not all(REFERENCE in run for run in repetitions):
+        return {}
+    if any(SHARED in run and (run[SHARED] == "yes").any() for run in repetitions):
+        # Curves that are measured side by side slow each other down.
         return {}
     if any((run[PASSES] > 0).any() for run in repetitions):
         time = curve_time(repetitions)

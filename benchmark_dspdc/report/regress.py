@@ -272,9 +272,9 @@ def with_times(known, made):
         dict(row, times=times.get(key_of(row), {}), is_new=key_of(row) not in times)
         for row in known["figures"]
     ]
-    problems = {key_of(row)[:2] for row in rows if row["is_new"]}
+    others = set(times) ^ set(map(key_of, rows))
     for row in rows:
-        if key_of(row)[:2] in problems:
+        if key_of(row)[:2] in {key[:2] for key in others}:
             # Beside others is beside the same others.
             row["times"] = {name: time for name, time in row["times"].items() if name != BESIDE}
     return dict(known, made=made["made"], machine=made["machine"], figures=rows)
@@ -342,7 +342,8 @@ def compare(frames, baseline, work_only=False, again=(), time_only=False):
             ))
     compared = {line.key for line in lines}
     left = [key for key in known if key not in compared]
-    if left:
+    # Of those that are new it is said elsewhere.
+    if any(not known[key].get("is_new") for key in left):
         lacking = "time in the baseline" if time_only else (
             "column with passes, and times are not compared"
         )
@@ -397,9 +398,9 @@ def _caveats(lines, baseline, found):
     )
     if one or all_of_them:
         notes.append(
-            f"times varied so much in the runs of the baseline that {SLOWDOWN:.0%} more would not "
-            f"be seen for {one} of {len(alone)} methods if one alone were slower, and for "
-            f"{all_of_them} if all methods of a problem were: make it on a quieter machine"
+            f"times varied so much in the runs that are compared with that {SLOWDOWN:.0%} more "
+            f"would not be seen for {one} of {len(alone)} methods if one alone were slower, and "
+            f"for {all_of_them} if all methods of a problem were: a quieter machine sees more"
         )
     return notes
 
@@ -438,7 +439,9 @@ def _work_lines(key, known, own, repetitions):
         for k, value in enumerate(now):
             if not math.isfinite(value) and math.isfinite(values[k]):
                 _check_ended(key, k, known["checks"][k], own["checks"][k])
-            lines.append(Line(key, name, values[k], value, WORK_TOLERANCE))
+            # A gap that is reached neither then nor now says nothing.
+            if math.isfinite(min(value, values[k])):
+                lines.append(Line(key, name, values[k], value, WORK_TOLERANCE))
     return lines
 
 
@@ -461,10 +464,17 @@ def _time_lines(key, known, first, later):
     lines = []
     for own in first:
         _check_repetitions(key, own, len(known["checks"]))
+    for own in (*first, *later):
+        if known["times"] and not own["times"]:
+            raise CannotCompare(
+                f"{name_of(key)}: the result has no reference time, or several curves were "
+                "measured at a time"
+            )
     for name, time in known["times"].items():
         now, more = ([own["times"].get(name) for own in some] for some in (first, later))
         if None in (*now, *more):
-            raise CannotCompare(f"{name_of(key)}: the result has no reference time")
+            # A method that counts passes now, or does so no more, has times of another kind.
+            continue
         line = Line(key, name, time["value"], statistics.median_high(now), tolerance_of(time))
         if line.outcome == WORSE:
             line = line._replace(now=statistics.median_high([*now, *more]))
@@ -522,8 +532,8 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
         Called with the lines whose time is worse; runs their problems once more and returns
         results, as above. Where nothing else is worse, noise is told from a regression this way.
     base : object or None
-        With `is_given`, `commit` and `times` as `base.Base` has them: what times are compared
-        with if it is given, or if those of the baseline are of another machine.
+        With `is_given` and `times` as `base.Base` has them: what times are compared with if it
+        is given, or if those of the baseline are of another machine.
     """
     console, frames = console or Console(), []
     try:
@@ -535,7 +545,9 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
                 lines, notes = _add(frames, baseline, work_only)
             else:
                 known = read_baseline(baseline)
-                _print_made("baseline", known, console)
+                for one in known["made"]:
+                    console.print(escape(f"baseline of {one['date']}, commit "
+                                         f"{one['commit'] or 'unknown'}, runs: {one['runs']}"))
                 known, why = _timed_here(frames, known, work_only, time_only, base, console)
                 lines, notes = _with_second_tries(
                     frames, known, work_only, time_only, again, console
@@ -601,13 +613,6 @@ def _add(frames, file, work_only):
     return lines, [*notes, f"{counted(added, 'row')} added to {file}"]
 
 
-def _print_made(what, known, console):
-    for one in known["made"]:
-        console.print(escape(
-            f"{what} of {one['date']}, commit {one['commit'] or 'unknown'}, runs: {one['runs']}"
-        ))
-
-
 def _timed_here(frames, known, work_only, time_only, base, console):
     """A baseline whose times are of this machine if they can be; and why they are not."""
     here = conditions(frames[-1])
@@ -619,24 +624,19 @@ def _timed_here(frames, known, work_only, time_only, base, console):
         # What cannot be compared, or is worse anyway, is told before minutes go into runs.
         lines, _ = compare(frames, known, work_only=True)
         if worse(lines) and not time_only:
-            return known, ["the times of another commit are not measured, as work is worse"]
+            why = ["the times of another commit are not measured, as work is worse"]
+            return (with_times(known, None) if base.is_given else known), why
     try:
-        commit = base.commit()
-        console.print(escape(
-            f"the times of commit {commit[:12]} are measured on this machine, "
-            f"{_place(here)}, or taken if that was done today"
-        ), soft_wrap=True)
-        made = base.times({key_of(row): row["last"] for row in known["figures"]}, here)
+        made = base.times(known, here, lambda line: console.print(escape(line), soft_wrap=True))
     except CannotCompare as error:
         if base.is_given:
             raise
         return known, [f"the commit of the baseline is not measured on this machine: {error}"]
     known = with_times(known, made)
-    _print_made("times", known, console)
     new = [name_of(key_of(row)) for row in known["figures"] if row["is_new"]]
     return known, [] if not new else [
-        f"{counted(len(new), 'method')} new since commit {commit[:12]}, without times to compare "
-        f"with: {'; '.join(new[:5])}"
+        f"{counted(len(new), 'method')} new since that commit, without times to compare with: "
+        f"{'; '.join(new[:5])}"
     ]
 
 

@@ -1,6 +1,7 @@
 """``python -m benchmark_dspdc trend``: the figures of many result files over time, as one page."""
 
 import math
+import statistics
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -10,15 +11,18 @@ import numpy as np
 
 from ..running import COMMIT, STARTED
 from ..version import __version__
+from .effort import BESIDE, LAST
+from .effort import TIME as TIME_OF_CURVES
 from .page import styles, write_html
-from .regress import TIME as TIME_OF_CURVES
 from .regress import figures_of, processor, word_of
 from .results import read_results, titles
 
 #: Differences below this are taken for noise however regular the figures are.
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
 
+#: How figures of time begin here.
 TIME = "time a pass, over the reference loop"
+TIME_TO = "time to"
 
 #: Characters of a run's name at an axis; the whole name is where the mouse points.
 TICK = 8
@@ -86,6 +90,7 @@ def trend_data(paths):
     """What the page shows, in plain numbers and strings."""
     files = result_files(paths)
     runs, notes = _runs(files)
+    notes += _keep_whole(runs)
     keys = list(dict.fromkeys(key for run in runs for key in run.figures))
     names = [f"{run.date:%Y-%m-%d %H:%M} {run.label}" for run in runs]
     places = [run.place for run in runs]
@@ -95,7 +100,7 @@ def trend_data(paths):
     for key in keys:
         figures = problems.setdefault(key[:2], {})
         for figure, values in _series([run.figures.get(key) for run in runs], places).items():
-            kind = "time" if figure.startswith(TIME) else "work"
+            kind = "time" if figure.startswith((TIME, TIME_TO)) else "work"
             marks = change_points(values, LEAST_CHANGE[kind])
             figures.setdefault(figure, {})[key[2]] = dict(
                 values=[_plain(value) for value in values], changes=marks,
@@ -107,19 +112,31 @@ def trend_data(paths):
                     **_change(_level(values, start, mark), _level(values, mark, end)),
                 ))
     changes.sort(key=lambda row: -_size(row))
+    # The problem to begin with is the one that changed most.
+    changed = [row["problem"] for row in changes]
+    order = sorted(problems, key=lambda key: (
+        changed.index(short[key]) if short[key] in changed else len(changed)
+    ))
     return dict(
         origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         notes=notes, runs=names, ticks=[f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs],
         styles=styles(solvers), changes=changes,
         problems=[
-            dict(title=short[key], figures=figures) for key, figures in problems.items() if figures
+            dict(title=short[key], figures=problems[key]) for key in order if problems[key]
         ],
     )
 
 
 class _Run(NamedTuple):
-    """What one command has measured, in one file or several."""
+    """What one command has measured, in one file or several.
+
+    Attributes
+    ----------
+    figures : dict
+        For (data set, objective, solver) the figures of each time that it was run, as
+        `effort.figures_of` has them.
+    """
 
     date: datetime
     label: str
@@ -136,7 +153,8 @@ def _runs(files):
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
-        own = _Run(_date(frame, file), _label(frame, file), processor(frame), figures_of(frame))
+        figures = {key: [found] for key, found in figures_of(frame).items()}
+        own = _Run(_date(frame, file), _label(frame, file), processor(frame), figures)
         key = _command(frame, file)
         runs[key] = _together(runs[key], own) if key in runs else own
     if not runs:
@@ -145,9 +163,32 @@ def _runs(files):
 
 
 def _together(one, two):
-    """Two files of one run; of what both have the later one counts."""
-    first, last = sorted((one, two), key=lambda run: run.date)
-    return first._replace(figures=first.figures | last.figures)
+    """Two files of one command."""
+    figures = {
+        key: one.figures.get(key, []) + two.figures.get(key, [])
+        for key in one.figures | two.figures
+    }
+    return min(one, two, key=lambda run: run.date)._replace(figures=figures)
+
+
+def _keep_whole(runs):
+    """Take what has fewer repetitions than other runs out of them; returns notes on that.
+
+    Means over other seeds are other figures.
+    """
+    most, left = {}, 0
+    for run in runs:
+        for key, some in run.figures.items():
+            most[key] = max([most.get(key, 0), *(len(own["checks"]) for own in some)])
+    for run in runs:
+        for key, some in list(run.figures.items()):
+            whole = [own for own in some if len(own["checks"]) == most[key]]
+            left += len(some) - len(whole)
+            run.figures[key] = whole
+            if not whole:
+                del run.figures[key]
+    return [f"left out: {left} curves with fewer repetitions than others of the same method and "
+            "problem have, as of --work-only"] if left else []
 
 
 def _command(frame, file):
@@ -157,29 +198,40 @@ def _command(frame, file):
 
 
 def _series(found, places):
-    """Of the figures of one method in each file, a list for each kind; NaN where there is none.
+    """Of the figures of one method in each run, a list for each kind; NaN where there is none.
 
-    Work that did not lead to the gap is infinite. Times of several processors, which `places`
-    has for each file, are several kinds.
+    Of several times that a command has run it, the median. Work that did not lead to the gap is
+    infinite. Times of several processors, which `places` has for each run, are several kinds.
     """
-    names = dict.fromkeys(name for own in found if own is not None for name in own["work"])
+    works, times = (
+        dict.fromkeys(name for some in found for own in some or () for name in own[kind])
+        for kind in ("work", "times")
+    )
     series = {
-        name: [
-            math.nan if own is None or name not in own["work"]
-            else float(np.mean(own["work"][name])) for own in found
-        ] for name in names
+        name: [_middle(np.mean(own["work"][name]) for own in some or () if name in own["work"])
+               for some in found] for name in works
     }
-    times = [None if own is None else own["times"].get(TIME_OF_CURVES) for own in found]
     several = len(set(places)) > 1
-    for place in dict.fromkeys(places):
-        series[f"{TIME}, on {place or 'an unknown processor'}" if several else TIME] = [
-            math.nan if time is None or at != place else time
-            for time, at in zip(times, places, strict=True)
-        ]
+    for name in times:
+        # What methods are beside may change, and a gap of a baseline's is none here.
+        if name == BESIDE or name.endswith(LAST):
+            continue
+        shown = TIME if name == TIME_OF_CURVES else f"{name}, over the reference loop"
+        for place in dict.fromkeys(places):
+            series[f"{shown}, on {place or 'an unknown processor'}" if several else shown] = [
+                _middle(own["times"][name] for own in some or () if name in own["times"])
+                if at == place else math.nan for some, at in zip(found, places, strict=True)
+            ]
     return {
         name: values for name, values in series.items()
         if any(math.isfinite(value) for value in values)
     }
+
+
+def _middle(values):
+    """The median, NaN of none; of an even number the worse of the two in the middle."""
+    known = list(map(float, values))
+    return statistics.median_high(known) if known else math.nan
 
 
 def _level(values, start, end):
