@@ -1,9 +1,11 @@
 """Runs that are stopped, killed or starved, with the real fault each time."""
 
+import bz2
 import contextlib
 import functools
 import http.server
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -535,6 +537,22 @@ def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(server, tmp
     X, y = libsvm.raw("a9a")
     assert X.shape[0] == len(y) == 4000
     server.whole = False
+
+
+def test_a_download_that_unpacks_to_too_much_is_given_up(server, tmp_path, monkeypatch):
+    """Before all of it is on the disk, where libsvmdata would unpack it."""
+    monkeypatch.setattr(server, "whole", True)
+    monkeypatch.setattr(libsvm, "RATIO_SLACK", 2**16)
+    packed = bz2.compress(server.body)
+    monkeypatch.setattr(server, "body", packed)
+    assert libsvm.raw("rcv1.binary").X.shape == (4000, 47236)
+    monkeypatch.setattr(server, "body", bz2.compress(b"1 1:1\n2 1:1\n" * 10**6))
+    before = {*(tmp_path / "data" / "libsvm").iterdir()}
+    with pytest.raises(OSError, match="its download failed: .* unpacks to too much: got .* "
+                       "bytes from .* import-libsvm real-sim FILE") as refused:
+        libsvm.raw("real-sim")
+    assert int(re.search("got ([0-9]+) bytes", str(refused.value))[1]) < 10**6
+    assert {*(tmp_path / "data" / "libsvm").iterdir()} == before
 
 
 # Solvers that fail ------------------------------------------------------------------

@@ -397,26 +397,7 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
         )
     if max_bytes is not None:
         max_bytes = check_int(max_bytes, "max_bytes")
-    if n_features is not None:
-        n_features = check_int(n_features, "n_features", high=MAX_INDEX)
-        source = "n_features"
-    elif listed is not None:
-        n_features, source = listed.n_features, "libsvmdata's table"
-    X, y = _parse(path, max_bytes, progress)
-    if n_features is None:
-        n_features = X.shape[1]
-        believed = min(MAX_INFERRED_FEATURES, _believed_features(X))
-        if n_features > believed:
-            raise ValueError(
-                f"{path}: feature index {n_features} is suspiciously large for {X.nnz} stored "
-                f"entries: allowed without an explicit n_features are indices up to {believed}."
-            )
-    elif X.shape[1] > n_features:
-        raise ValueError(
-            f"{path}: too many features for dataset {name!r}: got {X.shape[1]}, allowed by "
-            f"{source} are {n_features}."
-        )
-    X.resize((X.shape[0], n_features))
+    X, y = _parse_as(name, path, n_features, max_bytes, progress)
     stored = X.nnz
     files = _store(name, X, y)
     values, counts = np.unique(y, return_counts=True)
@@ -750,7 +731,11 @@ def _require(condition, message):
 
 
 def _fetch(name):
-    """Have libsvmdata download a data set, and put it into the cache."""
+    """Have libsvmdata download a data set, and put it into the cache.
+
+    libsvmdata knows the address and sees a download that was cut. What came is read as an import
+    is, with the same limits: libsvmdata's own reader unpacks all of it to the disk first.
+    """
     import libsvmdata
 
     dataset = _table()[name]
@@ -760,6 +745,7 @@ def _fetch(name):
     # whose names end with this one, and leave a partial download if killed.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as scratch:
         dataset.dataset_dir = Path(scratch)
+        dataset._load_file_and_save_data = lambda file, _: _parse_as(name, file)
         try:
             X, y = libsvmdata.fetch_dataset(name)
         except Exception as error:  # the downloader wraps and leaks errors of many libraries
@@ -771,6 +757,7 @@ def _fetch(name):
             ) from error
         finally:
             dataset.dataset_dir = previous
+            del dataset._load_file_and_save_data
     _store(name, X, y)
 
 
@@ -963,6 +950,32 @@ def _parse(path, max_bytes, progress):
             "may be wrong.",
             stacklevel=3,
         )
+    return X, y
+
+
+def _parse_as(name, path, n_features=None, max_bytes=None, progress=False):
+    """Read a LIBSVM-format file into a CSR matrix, as wide as the data set is, and labels."""
+    listed = _table().get(name)
+    if n_features is not None:
+        n_features = check_int(n_features, "n_features", high=MAX_INDEX)
+        source = "n_features"
+    elif listed is not None:
+        n_features, source = listed.n_features, "libsvmdata's table"
+    X, y = _parse(path, max_bytes, progress)
+    if n_features is None:
+        n_features = X.shape[1]
+        believed = min(MAX_INFERRED_FEATURES, _believed_features(X))
+        if n_features > believed:
+            raise ValueError(
+                f"{path}: feature index {n_features} is suspiciously large for {X.nnz} stored "
+                f"entries: allowed without an explicit n_features are indices up to {believed}."
+            )
+    elif X.shape[1] > n_features:
+        raise ValueError(
+            f"{path}: too many features for dataset {name!r}: got {X.shape[1]}, allowed by "
+            f"{source} are {n_features}."
+        )
+    X.resize((X.shape[0], n_features))
     return X, y
 
 
