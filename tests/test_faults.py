@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -440,7 +441,12 @@ def three(x):
     return x + 3.0
 
 
-print(one(0.0) + two(0.0) + three(0.0))
+@njit
+def four(x):
+    return x + 1234.5678
+
+
+print(one(0.0) + two(0.0) + three(0.0), four(0.0))
 """
 
 
@@ -464,9 +470,14 @@ def test_a_damaged_cache_of_kernels_is_compiled_anew(tmp_path):
         assert len(files) == 2
         for file in files:
             file.write_bytes(damage(file.read_bytes()))
+    # Code that runs as well as any, with another number in it.
+    (file,) = tmp_path.rglob("*.four-*.nbc")
+    number, other = struct.pack("<d", 1234.5678), struct.pack("<d", 8765.4321)
+    assert number in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(number, other))
     second = run()
-    assert second.stdout == "6.0\n"
-    assert second.stderr.count("is damaged") == second.stderr.count("compiling anew") == 3
+    assert second.stdout == "6.0 1234.5678\n"
+    assert second.stderr.count("is damaged") == second.stderr.count("compiling anew") == 4
     # And it is mended.
     assert run().stderr == ""
 
@@ -482,7 +493,7 @@ def test_a_full_disk_under_the_cache_of_kernels_stops_no_run(tmp_path, room):
         BENCHMARK_DSPDC_CACHE=str(cache), PYTHONPATH=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "6.0\n"
+    assert done.stdout == "6.0 1234.5678\n"
     assert done.stderr.count(f"compiled kernels are not kept in {cache}") == 1
     # Nor anywhere else, where no folder is named after the sources.
     assert not [*tmp_path.rglob("*.nbc")]

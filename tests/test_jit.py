@@ -177,6 +177,25 @@ def test_an_index_that_is_damaged_and_cannot_be_mended_stops_no_run(cache, monke
     assert sum("are not kept" in word for word in words) == 1
 
 
+@pytest.mark.parametrize("suffix", [".nbc", ".nbi"])
+def test_a_single_changed_bit_in_a_cache_is_seen(cache, recwarn, suffix):
+    assert plus(1.0)(1.0) == 2.0
+    (file,) = cache.rglob(f"*{suffix}")
+    whole = file.read_bytes()
+    # The first byte, some in between, and the last one, of the sum itself.
+    for place in (*range(0, len(whole), len(whole) // 20), len(whole) - 1):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        reader = plus(1.0)._cache._cache_file
+        with pytest.raises(ValueError, match="has not the sum that was written"):
+            reader._load_index() if suffix == ".nbi" else reader._load_data(file.name)
+    file.write_bytes(whole)
+    again = plus(1.0)
+    assert again(1.0) == 2.0 and sum(again.stats.cache_hits.values()) == 1
+    assert not recwarn.list
+
+
 def test_a_kernel_that_is_in_no_file_is_compiled_without_a_word(cache, recwarn):
     space = {"njit": njit}
     exec("@njit\ndef kernel(x):\n    return x + 1.0\n", space)
