@@ -106,6 +106,23 @@ def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_p
     assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
 
 
+def test_a_change_of_any_file_of_the_package_is_another_version(tmp_path, monkeypatch):
+    copy = tmp_path / "benchmark_dspdc"
+    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(jit, "PACKAGE", copy)
+    assert jit.source_hash() == jit.SOURCE_HASH
+    seen = {jit.SOURCE_HASH}
+    for file in copy.rglob("*.py"):
+        source = file.read_bytes()
+        file.write_bytes(source + b"#")
+        assert jit.source_hash() not in seen, file
+        seen.add(jit.source_hash())
+        file.write_bytes(source)
+    # Also that of a file's name.
+    (copy / "jit.py").rename(copy / "other.py")
+    assert jit.source_hash() not in seen
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache of kernels, and no word yet of what is not kept."""
