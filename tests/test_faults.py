@@ -245,6 +245,26 @@ def test_curves_of_a_run_without_a_cache_are_kept_until_they_are_written(tmp_pat
     assert not kept.exists()
 
 
+@pytest.mark.parametrize("collected", [True, False])
+def test_half_a_result_file_of_a_benchopt_that_was_killed_is_removed(
+        tmp_path, monkeypatch, capfd, collected):
+    def stoppable(command, folder, *rest):
+        stem = command[command.index("--output") + 1]
+        whole = folder / "outputs" / f"{stem}_1.parquet"
+        pd.DataFrame({"time": [1.0]}).to_parquet(whole)
+        if "--collect" not in command:
+            content = whole.read_bytes()
+            whole.with_name(f"{stem}.parquet").write_bytes(content[:len(content) // 2])
+        if "--collect" not in command or not collected:
+            whole.unlink()
+        return -signal.SIGKILL, False
+    monkeypatch.setattr(running, "_stoppable", stoppable)
+    done = running.benchopt_run(tmp_path, [], "name")
+    left = [*(tmp_path / "outputs").iterdir()]
+    assert left == ([done.file] if collected else [])
+    assert capfd.readouterr().err.count("was not written to its end and is removed") == 1
+
+
 def test_sigterm_means_again_what_it_did_before(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     heard = []
@@ -289,11 +309,18 @@ def test_a_run_that_is_late_is_stopped_and_keeps_what_was_measured(place):
     assert pd.read_parquet(done.file).groupby(CURVE).ngroups == place.finished == 2
 
 
-def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(place):
-    # Code just compiled was seen to differ from that in the cache in the last bits of sums.
-    warm = Watched(*place.command(MANY), "--no-cache", "--n-repetitions", "1")
+def compile_for(place, config):
+    """Have all kernels of a config in the cache, for runs that are compared bit for bit.
+
+    Code just compiled was seen to differ from that in the cache in the last bits of sums.
+    """
+    warm = Watched(*place.command(config), "--no-cache", "--n-repetitions", "1")
     assert warm.end() == 0, warm.text
     place.files[0].unlink()
+
+
+def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(place):
+    compile_for(place, MANY)
     run = Watched(*place.command(MANY))
     run.until(lambda: place.finished >= 1)
     os.kill(run.process.pid, signal.SIGKILL)
@@ -309,8 +336,9 @@ def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(plac
     assert not place.files
     again = Watched(*place.command(MANY))
     assert again.end() == 0, again.text
-    # What was finished is not run again.
+    # What was finished is not run again, be it under another name.
     assert before == {file: file.stat().st_mtime_ns for file in before}
+    assert place.finished == MANY["n-repetitions"]
     (file,) = place.files
     found = curves(file)
     file.unlink()
@@ -319,12 +347,15 @@ def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(plac
     pd.testing.assert_frame_equal(found, curves(*place.files), check_exact=True)
 
 
-def test_two_runs_at_once_in_one_checkout(place):
-    both = [Watched(*place.command(SHORT)) for _ in range(2)]
-    for run in both:
+def test_runs_at_once_in_one_checkout_have_the_same_figures(place):
+    compile_for(place, SHORT)
+    # Of two with one cache the slower may take all curves from the other; the third takes none.
+    runs = [Watched(*place.command(SHORT), *options) for options in ((), (), ("--no-cache",))]
+    for run in runs:
         assert run.end() == 0, run.text
-    one, two = map(curves, place.files)
-    pd.testing.assert_frame_equal(one, two)
+    one, two, three = map(curves, place.files)
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    pd.testing.assert_frame_equal(one, three, check_exact=True)
 
 
 # Disks ------------------------------------------------------------------------------
@@ -333,10 +364,12 @@ def test_two_runs_at_once_in_one_checkout(place):
 def test_a_full_disk_loses_no_curve(place):
     (REPO / "outputs").mkdir(exist_ok=True)
     done = in_own_namespace(
-        ["mount -t tmpfs -o size=16k none outputs"], *place.command(SHORT)
+        ["mount -t tmpfs -o size=16k none outputs"], *place.command(SHORT),
+        after="echo there is:; ls -A outputs",
     )
     assert done.returncode != 0
     assert "no result file was written" in done.stderr, done.stderr[-2000:]
+    assert done.stdout.endswith("there is:\n")
     assert place.finished == 3
     again = Watched(*place.command(SHORT))
     assert again.end() == 0, again.text
