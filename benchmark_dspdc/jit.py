@@ -18,6 +18,7 @@ Two small tools on top of numba.
 
 import functools
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -129,10 +130,52 @@ class _Kernel(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator]
 
 
+class _SummedFiles(caching.IndexDataCacheFile):
+    """Numba's two kinds of files, each with a checksum at its end.
+
+    Without it a changed byte of machine code is a wrong number and no error. A file is replaced
+    as a whole, so what is there always has its own sum, whoever wrote it.
+    """
+
+    @contextmanager
+    def _open_for_write(self, path):
+        content = io.BytesIO()
+        with super()._open_for_write(path) as file:
+            yield content
+            file.write(content.getvalue() + _sum(content.getvalue()))
+
+    def _load_index(self):
+        with suppress(FileNotFoundError):  # nothing is kept yet
+            _check_sum(self._index_path)
+        return super()._load_index()
+
+    def _load_data(self, name):
+        _check_sum(self._data_path(name))
+        # Behind the end of a pickle nothing is read.
+        return super()._load_data(name)
+
+
+def _sum(content):
+    return hashlib.sha256(content).digest()
+
+
+def _check_sum(path):
+    content = Path(path).read_bytes()
+    size = len(content) - hashlib.sha256().digest_size
+    if _sum(content[:size]) != content[size:]:
+        raise ValueError(f"{path} has not the sum that was written")
+
+
 class _KernelCache(caching.FunctionCache):
     """The code of a function on disk, as long as that can be read and written."""
 
     _impl_class = _Kernel
+
+    def __init__(self, py_func):
+        super().__init__(py_func)
+        self._cache_file = _SummedFiles(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
 
     def load_overload(self, signature, context):
         try:

@@ -278,7 +278,8 @@ def _result(outputs, stem):
             pyarrow.parquet.read_metadata(file)
             return file
         except (OSError, pyarrow.ArrowException):
-            # Where the disk is full benchopt leaves half a file.
+            # A benchopt that is killed while it writes leaves half a file. On a full disk pyarrow
+            # removes it itself.
             _tell(f"{file.name} was not written to its end and is removed")
             file.unlink(missing_ok=True)
     return None

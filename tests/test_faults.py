@@ -1,11 +1,14 @@
 """Runs that are stopped, killed or starved, with the real fault each time."""
 
+import bz2
 import contextlib
 import functools
 import http.server
 import os
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -276,6 +279,26 @@ def test_curves_of_a_run_without_a_cache_are_kept_until_they_are_written(tmp_pat
     assert not kept.exists()
 
 
+@pytest.mark.parametrize("collected", [True, False])
+def test_half_a_result_file_of_a_benchopt_that_was_killed_is_removed(
+        tmp_path, monkeypatch, capfd, collected):
+    def stoppable(command, folder, *rest):
+        stem = command[command.index("--output") + 1]
+        whole = folder / "outputs" / f"{stem}_1.parquet"
+        pd.DataFrame({"time": [1.0]}).to_parquet(whole)
+        if "--collect" not in command:
+            content = whole.read_bytes()
+            whole.with_name(f"{stem}.parquet").write_bytes(content[:len(content) // 2])
+        if "--collect" not in command or not collected:
+            whole.unlink()
+        return -signal.SIGKILL, False
+    monkeypatch.setattr(running, "_stoppable", stoppable)
+    done = running.benchopt_run(tmp_path, [], "name")
+    left = [*(tmp_path / "outputs").iterdir()]
+    assert left == ([done.file] if collected else [])
+    assert capfd.readouterr().err.count("was not written to its end and is removed") == 1
+
+
 def test_sigterm_means_again_what_it_did_before(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     heard = []
@@ -320,11 +343,18 @@ def test_a_run_that_is_late_is_stopped_and_keeps_what_was_measured(place):
     assert pd.read_parquet(done.file).groupby(CURVE).ngroups == place.finished == 2
 
 
-def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(place):
-    # Code just compiled was seen to differ from that in the cache in the last bits of sums.
-    warm = Watched(*place.command(MANY), "--no-cache", "--n-repetitions", "1")
+def compile_for(place, config):
+    """Have all kernels of a config in the cache, for runs that are compared bit for bit.
+
+    Code just compiled was seen to differ from that in the cache in the last bits of sums.
+    """
+    warm = Watched(*place.command(config), "--no-cache", "--n-repetitions", "1")
     assert warm.end() == 0, warm.text
     place.files[0].unlink()
+
+
+def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(place):
+    compile_for(place, MANY)
     run = Watched(*place.command(MANY))
     run.until(lambda: place.finished >= 1)
     os.kill(run.process.pid, signal.SIGKILL)
@@ -340,8 +370,9 @@ def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(plac
     assert not place.files
     again = Watched(*place.command(MANY))
     assert again.end() == 0, again.text
-    # What was finished is not run again.
+    # What was finished is not run again, be it under another name.
     assert before == {file: file.stat().st_mtime_ns for file in before}
+    assert place.finished == MANY["n-repetitions"]
     (file,) = place.files
     found = curves(file)
     file.unlink()
@@ -350,12 +381,15 @@ def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(plac
     pd.testing.assert_frame_equal(found, curves(*place.files), check_exact=True)
 
 
-def test_two_runs_at_once_in_one_checkout(place):
-    both = [Watched(*place.command(SHORT)) for _ in range(2)]
-    for run in both:
+def test_runs_at_once_in_one_checkout_have_the_same_figures(place):
+    compile_for(place, SHORT)
+    # Of two with one cache the slower may take all curves from the other; the third takes none.
+    runs = [Watched(*place.command(SHORT), *options) for options in ((), (), ("--no-cache",))]
+    for run in runs:
         assert run.end() == 0, run.text
-    one, two = map(curves, place.files)
-    pd.testing.assert_frame_equal(one, two)
+    one, two, three = map(curves, place.files)
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    pd.testing.assert_frame_equal(one, three, check_exact=True)
 
 
 # Disks ------------------------------------------------------------------------------
@@ -364,10 +398,12 @@ def test_two_runs_at_once_in_one_checkout(place):
 def test_a_full_disk_loses_no_curve(place):
     (REPO / "outputs").mkdir(exist_ok=True)
     done = in_own_namespace(
-        ["mount -t tmpfs -o size=16k none outputs"], *place.command(SHORT)
+        ["mount -t tmpfs -o size=16k none outputs"], *place.command(SHORT),
+        after="echo there is:; ls -A outputs",
     )
     assert done.returncode != 0
     assert "no result file was written" in done.stderr, done.stderr[-2000:]
+    assert done.stdout.endswith("there is:\n")
     assert place.finished == 3
     again = Watched(*place.command(SHORT))
     assert again.end() == 0, again.text
@@ -472,7 +508,12 @@ def three(x):
     return x + 3.0
 
 
-print(one(0.0) + two(0.0) + three(0.0))
+@njit
+def four(x):
+    return x + 1234.5678
+
+
+print(one(0.0) + two(0.0) + three(0.0), four(0.0))
 """
 
 
@@ -496,9 +537,14 @@ def test_a_damaged_cache_of_kernels_is_compiled_anew(tmp_path):
         assert len(files) == 2
         for file in files:
             file.write_bytes(damage(file.read_bytes()))
+    # Code that runs as well as any, with another number in it.
+    (file,) = tmp_path.rglob("*.four-*.nbc")
+    number, other = struct.pack("<d", 1234.5678), struct.pack("<d", 8765.4321)
+    assert number in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(number, other))
     second = run()
-    assert second.stdout == "6.0\n"
-    assert second.stderr.count("is damaged") == second.stderr.count("compiling anew") == 3
+    assert second.stdout == "6.0 1234.5678\n"
+    assert second.stderr.count("is damaged") == second.stderr.count("compiling anew") == 4
     # And it is mended.
     assert run().stderr == ""
 
@@ -514,7 +560,7 @@ def test_a_full_disk_under_the_cache_of_kernels_stops_no_run(tmp_path, room):
         BENCHMARK_DSPDC_CACHE=str(cache), PYTHONPATH=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "6.0\n"
+    assert done.stdout == "6.0 1234.5678\n"
     assert done.stderr.count(f"compiled kernels are not kept in {cache}") == 1
     # Nor anywhere else, where no folder is named after the sources.
     assert not [*tmp_path.rglob("*.nbc")]
@@ -569,6 +615,22 @@ def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(server, tmp
     X, y = libsvm.raw("a9a")
     assert X.shape[0] == len(y) == 4000
     server.whole = False
+
+
+def test_a_download_that_unpacks_to_too_much_is_given_up(server, tmp_path, monkeypatch):
+    """Before all of it is on the disk, where libsvmdata would unpack it."""
+    monkeypatch.setattr(server, "whole", True)
+    monkeypatch.setattr(libsvm, "RATIO_SLACK", 2**16)
+    packed = bz2.compress(server.body)
+    monkeypatch.setattr(server, "body", packed)
+    assert libsvm.raw("rcv1.binary").X.shape == (4000, 47236)
+    monkeypatch.setattr(server, "body", bz2.compress(b"1 1:1\n2 1:1\n" * 10**6))
+    before = {*(tmp_path / "data" / "libsvm").iterdir()}
+    with pytest.raises(OSError, match="its download failed: .* unpacks to too much: got .* "
+                       "bytes from .* import-libsvm real-sim FILE") as refused:
+        libsvm.raw("real-sim")
+    assert int(re.search("got ([0-9]+) bytes", str(refused.value))[1]) < 10**6
+    assert {*(tmp_path / "data" / "libsvm").iterdir()} == before
 
 
 # Solvers that fail ------------------------------------------------------------------

@@ -106,6 +106,23 @@ def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_p
     assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
 
 
+def test_a_change_of_any_file_of_the_package_is_another_version(tmp_path, monkeypatch):
+    copy = tmp_path / "benchmark_dspdc"
+    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(jit, "PACKAGE", copy)
+    assert jit.source_hash() == jit.SOURCE_HASH
+    seen = {jit.SOURCE_HASH}
+    for file in copy.rglob("*.py"):
+        source = file.read_bytes()
+        file.write_bytes(source + b"#")
+        assert jit.source_hash() not in seen, file
+        seen.add(jit.source_hash())
+        file.write_bytes(source)
+    # Also that of a file's name.
+    (copy / "jit.py").rename(copy / "other.py")
+    assert jit.source_hash() not in seen
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache of kernels, and no word yet of what is not kept."""
@@ -175,6 +192,25 @@ def test_an_index_that_is_damaged_and_cannot_be_mended_stops_no_run(cache, monke
     words = [str(warning.message) for warning in told]
     assert sum("is damaged" in word for word in words) == 2
     assert sum("are not kept" in word for word in words) == 1
+
+
+@pytest.mark.parametrize("suffix", [".nbc", ".nbi"])
+def test_a_single_changed_bit_in_a_cache_is_seen(cache, recwarn, suffix):
+    assert plus(1.0)(1.0) == 2.0
+    (file,) = cache.rglob(f"*{suffix}")
+    whole = file.read_bytes()
+    # The first byte, some in between, and the last one, of the sum itself.
+    for place in (*range(0, len(whole), len(whole) // 20), len(whole) - 1):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        reader = plus(1.0)._cache._cache_file
+        with pytest.raises(ValueError, match="has not the sum that was written"):
+            reader._load_index() if suffix == ".nbi" else reader._load_data(file.name)
+    file.write_bytes(whole)
+    again = plus(1.0)
+    assert again(1.0) == 2.0 and sum(again.stats.cache_hits.values()) == 1
+    assert not recwarn.list
 
 
 def test_a_kernel_that_is_in_no_file_is_compiled_without_a_word(cache, recwarn):

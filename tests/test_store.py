@@ -314,6 +314,33 @@ def test_damaged_fields_are_generated_anew(text, place):
         assert counted.calls == before + 1
 
 
+class Matrix(NamedTuple):
+    A: sparse.csr_array
+
+
+@pytest.mark.parametrize("part, entry", [
+    ("indices", 10**6), ("indices", 3), ("indices", -1), ("indptr", 3),
+])
+def test_a_matrix_with_indices_out_of_range_is_generated_anew(place, part, entry):
+    """Although its sums are those of what is there."""
+    calls = []
+
+    @store.stored(Matrix)
+    def diagonal(n):
+        calls.append(n)
+        return Matrix(sparse.csr_array(np.eye(n)))
+
+    first = diagonal(3)
+    folder, = entries(place)
+    found = diagonal(3)
+    assert len(calls) == 1
+    getattr(found.A, part)[1] = entry
+    store._write(folder, found)
+    assert_same_bits(first, diagonal(3))
+    assert_same_bits(first, diagonal(3))
+    assert len(calls) == 2
+
+
 def test_a_full_disk_leaves_data_in_memory_and_one_warning(place):
     counted = Counted()
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -264,11 +264,66 @@ def test_a_cached_matrix_of_a_few_bytes_claims_no_memory(home, shape, claim):
             libsvm.raw("set")
 
 
-def test_a_wide_set_that_the_user_means_can_be_read_again(tmp_path, home):
+def test_a_cached_matrix_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+        home, monkeypatch):
+    home.mkdir(parents=True)
+    np.save(home / "set_y.npy", np.ones(2))
+    many = 10**7
+    np.savez_compressed(
+        home / "set_X.npz", format=np.array("csc"), shape=(2, 2), data=np.zeros(many),
+        indices=np.zeros(many, np.int32), indptr=np.array([0, many // 2, many], np.int32),
+    )
+    assert (home / "set_X.npz").stat().st_size < 2**18
+    monkeypatch.setattr(sparse, "load_npz", None)
+    with pytest.raises(ValueError, match="it unpacks to too much: got 1200[0-9]* bytes, allowed"):
+        libsvm.raw("set")
+
+
+def test_a_cached_matrix_with_more_entries_than_places_is_refused(home):
+    home.mkdir(parents=True)
+    np.save(home / "set_y.npy", np.ones(2))
+    for more, message in ((0, None), (1, "it has 5 stored entries, allowed in shape .* are 4")):
+        X = sparse.csc_matrix(
+            (np.ones(4 + more), np.r_[0, 1, np.zeros(more, int), 0, 1], [0, 2 + more, 4 + more]),
+            shape=(2, 2),
+        )
+        sparse.save_npz(home / "set_X.npz", X)
+        if message is None:
+            libsvm.raw("set")
+        else:
+            with pytest.raises(ValueError, match=f"set_X.npz cannot be used: {message}"):
+                libsvm.raw("set")
+
+
+def test_cached_matrices_of_ones_are_far_from_the_limit(home, monkeypatch):
+    # The slack would hide it from matrices as small as these.
+    monkeypatch.setattr(libsvm, "RATIO_SLACK", 0)
+    monkeypatch.setattr(libsvm, "MAX_RATIO", libsvm.MAX_RATIO // 5)
+    n, rng = 10**5, np.random.default_rng(0)
+    scattered = sparse.random_array((1000, 2000), density=0.4, rng=rng)
+    scattered.data[:] = 1.0
+    columns = {
+        "random": rng.integers(14, size=n), "sorted": np.sort(rng.integers(14, size=n)),
+        "cyclic": np.arange(n) % 14,
+    }
+    hot = {
+        name: sparse.csr_array((np.ones(n), places, np.arange(n + 1)), shape=(n, 14))
+        for name, places in columns.items()
+    }
+    for name, X in (hot | {"scattered": scattered}).items():
+        X_file, _ = libsvm._store(name, X, np.ones(X.shape[0]))
+        with zipfile.ZipFile(X_file) as archive:
+            assert {part.compress_type for part in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+        assert libsvm.raw(name).X.nnz == X.nnz
+
+
+@pytest.mark.parametrize("width", [2**20 + 1, 2**23])
+def test_a_wide_set_that_the_user_means_can_be_read_again(tmp_path, home, width):
+    # The pointers of the wider one shrink to less than a hundredth.
     file = tmp_path / "file"
     file.write_text("1 7:1\n2 3:1\n")
-    libsvm.import_file("set", file, n_features=2**20 + 1)
-    assert libsvm.raw("set").X.shape == (2, 2**20 + 1)
+    libsvm.import_file("set", file, n_features=width)
+    assert libsvm.raw("set").X.shape == (2, width)
 
 
 def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, capsys):

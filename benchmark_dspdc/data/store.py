@@ -301,7 +301,11 @@ def _read(folder, result):
 
 def _csr(name, arrays, shape):
     parts = (arrays[f"{name}.{part}"] for part in CSR)
-    return sparse.csr_array(tuple(parts), shape=tuple(shape))
+    matrix = sparse.csr_array(tuple(parts), shape=tuple(shape))
+    # Sums tell what was written, not that it is a matrix: with an index out of range compiled
+    # code would read and write outside of its arrays.
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _sum(array):
