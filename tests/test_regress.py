@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import REPO, git
+from conftest import REPO, git, make_problem
 from frames import ELASTIC, curve, factorized, runs, seeds
 from hypothesis import strategies as st
 
@@ -1218,6 +1218,19 @@ def test_commands_in_documents_and_workflows_are_known():
             _parser().parse_args(shlex.split(command))
             found += 1
     assert found >= 7
+
+
+def test_the_solver_of_the_document_closes_the_gap():
+    text = (REPO / "docs" / "guarding.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {"__name__": "mine"}
+    exec(code, names)
+    problem, solver = make_problem(lambda1=0.01), names["Solver"].get_instance()
+    solver.set_objective(problem)
+    calls = iter(range(30))
+    solver.run(lambda: next(calls, None) is not None)
+    result = solver.get_result()
+    assert problem.certify(result["x"]).relative_gap < 1e-8 and result["passes"] == 600.0
 
 
 def test_the_workflow_of_the_document_is_yaml_with_the_steps_that_it_says():
