@@ -349,6 +349,24 @@ def test_reports_write_into_their_folder_alone(tmp_path, capsys):
     assert len(written) == 1 + 2 * len(sources)
 
 
+def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
+    file, victim, place = tmp_path / "run.parquet", tmp_path / "victim", tmp_path / "out"
+    frame = runs(curve("DSPDC[m=2000,q=0.2]", 0.1, "MTLMNN[source=a]"))
+    frame.to_parquet(file)
+    victim.write_text("as it was")
+    place.mkdir()
+    names = ("gaps.png", "gaps.svg", "gaps", "report.html", "trend.html", "figure4_a.png",
+             "figure4_a.svg")
+    for name in names:
+        (place / name).symlink_to(victim)
+    for name in names[:3]:
+        assert main(["figure", str(file), "-o", str(place / name)]) == 0
+    assert main(["report", str(file), "-o", str(place)]) == 0
+    assert main(["trend", str(file), "-o", str(place / "trend.html")]) == 0
+    assert victim.read_text() == "as it was"
+    assert tree(place) == set(names) and not any((place / name).is_symlink() for name in names)
+
+
 def test_no_figure_takes_the_place_of_another():
     here = [
         (("MTLMNN", dict(source=name)), {}, None) for name in ("a_b_1", "a/b", "a b", "a\\b", "é")
