@@ -20,7 +20,10 @@ def main(arguments=None):
     try:
         return options.run(options) or 0
     except (ValueError, OSError) as error:
-        print(f"benchmark_dspdc: error: {error}", file=sys.stderr)
+        from .report.files import shown
+
+        # It may quote a file, and a terminal obeys escapes.
+        print(f"benchmark_dspdc: error: {shown(str(error))}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt as stop:
         from .running import INTERRUPTED, TERMINATED, Terminated

@@ -26,8 +26,8 @@ from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import figures, files, verdicts
-from benchmark_dspdc.report.results import read_results
+from benchmark_dspdc.report import figures, files, trend, verdicts
+from benchmark_dspdc.report.results import GAP, read_results
 
 SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
 
@@ -387,6 +387,41 @@ def test_names_that_a_terminal_would_obey_are_refused(tmp_path, column, name, me
     file = tmp_path / "run.parquet"
     runs(curve("SPDC[m=1]", 0.1)).assign(**{column: name}).astype({column: "str"}).to_parquet(file)
     with pytest.raises(ValueError, match=f"column {column} has .*{message}|no column {column}"):
+        read_results([file])
+
+
+#: What a terminal would obey: it names a window, and writes in red.
+ESCAPES = "objective_\x1b]0;owned\x07\x1b[31mRED\x9b\u202e"
+
+
+@pytest.mark.parametrize("how", ["column", "two columns", "name", "name of a bad file", "no gap"])
+def test_nothing_that_a_terminal_would_obey_is_shown(tmp_path, capsys, how):
+    table = pa.Table.from_pandas(runs(curve("SPDC[m=1]", 0.1)))
+    pq.write_table(table, tmp_path / "good.parquet")
+    name = ESCAPES if how.startswith(("name", "no gap")) else "run"
+    file = tmp_path / f"{name}.parquet"
+    if how == "no gap":
+        nothing = pa.nulls(len(table), pa.float64())
+        table = table.drop_columns(GAP).append_column(GAP, nothing)
+    for _ in range({"column": 1, "two columns": 2}.get(how, 0)):
+        table = table.append_column(ESCAPES, pa.array(["x"] * len(table)))
+    pq.write_table(table, file)
+    if how == "name of a bad file":
+        file.write_bytes(b"no parquet")
+    main(["summary", str(file)])
+    made = trend.trend_data([tmp_path])
+    for text in ("".join(capsys.readouterr()), " ".join(made["runs"] + made["notes"])):
+        assert r"\x1b]0;owned\x07\x1b[31mRED\x9b\u202e" in text.replace("\n", "")
+        assert not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+def test_what_pyarrow_quotes_of_a_file_can_be_shown(tmp_path, monkeypatch):
+    def fails(metadata):
+        raise pa.ArrowInvalid(f"no column {ESCAPES}")
+    file = tmp_path / "run.parquet"
+    runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)
+    monkeypatch.setattr(files, "_sizes", fails)
+    with pytest.raises(ValueError, match=r"file: no column objective_\\x1b\]0;owned\\x07"):
         read_results([file])
 
 

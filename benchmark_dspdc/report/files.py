@@ -109,6 +109,11 @@ def unshown_in(name):
     return next((c for c in name if unicodedata.category(c) in UNSHOWN), "")
 
 
+def shown(text):
+    """The text with every character that no name has as its escape, so that it can be printed."""
+    return "".join(ascii(c)[1:-1] if unshown_in(c) else c for c in text)
+
+
 def _sizes(metadata):
     """Cells and bytes that a file says it has."""
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]

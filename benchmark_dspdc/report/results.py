@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import check_names, read_plain
+from .files import check_names, read_plain, shown
 
 PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
 ITERATIONS = "objective_iterations"
@@ -86,9 +86,10 @@ def read_results(files):
         )
         frame = frame[finite]
     if frame.empty:
-        raise ValueError(f"{', '.join(map(str, files))}: no point has a finite gap")
+        raise ValueError(shown(f"{', '.join(map(str, files))}: no point has a finite gap"))
     frame = frame.drop(columns="_file").reset_index(drop=True)
-    frame.attrs["notes"] = notes
+    # File names are in them, and whoever made a folder has chosen those.
+    frame.attrs["notes"] = [shown(note) for note in notes]
     return frame
 
 
@@ -131,6 +132,14 @@ def _some_names(keys, most=5):
 
 
 def _read(file):
+    """The rows of a file; an error may quote it, and is made fit to be shown."""
+    try:
+        return _checked(file)
+    except ValueError as error:
+        raise ValueError(shown(str(error))) from None
+
+
+def _checked(file):
     if not file.exists():
         raise ValueError(f"no such file: {file}")
     frame = read_plain(file)

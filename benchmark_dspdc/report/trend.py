@@ -10,6 +10,7 @@ import numpy as np
 
 from ..running import COMMIT, STARTED
 from ..version import __version__
+from .files import shown
 from .page import styles, write_html
 from .regress import TIME as TIME_OF_CURVES
 from .regress import figures_of, processor, word_of
@@ -228,8 +229,8 @@ def _label(frame, file):
     """The name of a run: its commit, else its file's name, with a version if the file has one."""
     if commit := word_of(frame, COMMIT):
         return commit
-    version = word_of(frame, "benchmark-git-tag")
-    return f"{file.stem} ({version})" if version else file.stem
+    version, name = word_of(frame, "benchmark-git-tag"), shown(file.stem)
+    return f"{name} ({version})" if version else name
 
 
 def _date(frame, file):
