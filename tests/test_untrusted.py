@@ -26,7 +26,7 @@ from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import figures, files, trend, verdicts
+from benchmark_dspdc.report import figures, files, results, trend, verdicts
 from benchmark_dspdc.report.results import GAP, read_results
 
 SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
@@ -299,6 +299,49 @@ def test_words_that_a_file_repeats_are_counted_before_they_are_written_out(tmp_p
     pq.write_table(table, file, compression="zstd", dictionary_pagesize_limit=2**30)
     assert file.stat().st_size < 10**6
     with pytest.raises(ValueError, match="is too large: its words have 20.* bytes, allowed are"):
+        read_results([file])
+
+
+def numbered(count, *columns):
+    """A frame of so many rows with other names, or numbers, in each."""
+    frame = runs(curve("SPDC[m=1]", 0.1, points=count))
+    for column in columns:
+        frame[column] = [k if column == "idx_rep" else f"A[m={k}]" for k in range(count)]
+    return frame
+
+
+@pytest.mark.parametrize("columns, most, what", [
+    (("dataset_name", "solver_name"), 100, "10201 problems times solvers, allowed are 10000"),
+    (("objective_name",), 10_000, "10001 problems times solvers, allowed are 10000"),
+    (("solver_name",), 200, "201 solvers of one problem, allowed are 200"),
+    (("idx_rep",), 1000, "1001 repetitions of one solver, allowed are 1000"),
+])
+def test_result_files_have_a_largest_number_of_curves(tmp_path, capsys, columns, most, what):
+    file = tmp_path / "run.parquet"
+    numbered(most, *columns).to_parquet(file)
+    assert len(read_results([file])) == most
+    numbered(most + 1, *columns).to_parquet(file)
+    for command in commands(file, tmp_path):
+        assert main(command) == 2
+        assert f"is too large: it has {what}" in capsys.readouterr().err
+
+
+def test_result_files_that_are_read_together_count_together(tmp_path):
+    frame, parts = numbered(201, "solver_name"), []
+    for k, rows in enumerate((frame[:150], frame[100:])):
+        parts.append(tmp_path / f"{k}.parquet")
+        rows.to_parquet(parts[-1])
+        read_results(parts[-1:])
+    with pytest.raises(ValueError, match="1.parquet is too large: with those named before it, it "
+                                         "has 201 solvers of one problem"):
+        read_results(parts)
+
+
+def test_problems_without_number_are_refused_before_their_pairs_are_made(tmp_path, monkeypatch):
+    file = tmp_path / "run.parquet"
+    numbered(20_000, "dataset_name", "solver_name").to_parquet(file)
+    monkeypatch.setattr(results, "_lacking", None)
+    with pytest.raises(ValueError, match="it has 400000000 problems times solvers"):
         read_results([file])
 
 

@@ -35,6 +35,12 @@ BLOWN_UP = 1e6
 #: November 2026 their gaps were at most 1.6 times the least, those of a run that diverged 10^4.
 LOST = 10.0
 
+#: What files that are read together may have at most: problems times solvers, solvers of a problem
+#: and repetitions of a solver on a problem. The page takes some 20 ms for each pair, and has a
+#: number for each two solvers of a problem. The configs of this benchmark have fewer than 150
+#: solvers and 20 problems.
+MAX_PAIRS, MAX_SOLVERS, MAX_REPETITIONS = 10_000, 200, 1000
+
 #: What `with_primal_gap` adds.
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
 
@@ -71,6 +77,7 @@ def read_results(files):
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
         frames.append(_read(file).assign(_file=k))
+        _check_counts(frames, file)
         notes += _lacking(frames[-1], file)
     frame = pd.concat(frames, ignore_index=True)
     last = frame.groupby([*PROBLEM, "solver_name"], sort=False)["_file"].transform("max")
@@ -122,6 +129,23 @@ def diverged(frame):
 def without_diverged(frame):
     """The frame without any point of a run that diverged, also those from before it did."""
     return frame[~diverged(frame)]
+
+
+def _check_counts(frames, file):
+    """Raise if the files up to this one have more than can be put into tables."""
+    runs = pd.concat([frame[RUN].drop_duplicates() for frame in frames]).drop_duplicates()
+    pairs = runs[NAMES].drop_duplicates()
+    where = pairs.groupby(PROBLEM)
+    for count, most, what in (
+        (where.ngroups * pairs["solver_name"].nunique(), MAX_PAIRS, "problems times solvers"),
+        (where.size().max(), MAX_SOLVERS, "solvers of one problem"),
+        (runs.groupby(NAMES).size().max(), MAX_REPETITIONS, "repetitions of one solver"),
+    ):
+        if count > most:
+            with_others = " with those named before it," if len(frames) > 1 else ""
+            raise ValueError(shown(
+                f"{file} is too large:{with_others} it has {count} {what}, allowed are {most}"
+            ))
 
 
 def _lacking(frame, file):
@@ -209,9 +233,14 @@ TELLING = ("name", "source", "n", "p", "d")
 def titles(keys):
     """Short names of problems: what tells them apart, and the sizes of the data."""
     parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
+    values = {}
+    for problem in parsed:
+        for place in (1, 2):
+            for name, value in problem[place].items():
+                values.setdefault((place, name), set()).add(str(value))
 
     def differs(place, name):
-        return len({str(p[place].get(name)) for p in parsed if name in p[place]}) > 1
+        return len(values[place, name]) > 1
     found = []
     for kind, data, constants in parsed:
         shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]
