@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -290,6 +291,108 @@ def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, ca
             assert message in capsys.readouterr().err
 
 
+#: Reads result files in a process of its own, with a lower limit; prints as `IMPORT` does.
+READ = """
+import json, sys
+from benchmark_dspdc.report import files
+from benchmark_dspdc.report.results import read_results
+from benchmark_dspdc.speed import peak_memory
+good, *bombs = sys.argv[1:]
+files.MAX_BYTES = 2**24
+read_results([good])
+before = peak_memory()
+for file in bombs:
+    try:
+        read_results([file])
+        raise SystemExit("was read")
+    except ValueError as error:
+        print(json.dumps([str(error), peak_memory() - before]))
+"""
+
+
+def varint(number, length=None):
+    """A positive number as in a Parquet file, in as many bytes as are asked for."""
+    left, made = 2 * number, []
+    while left or len(made) < (length or 1):
+        made.append(left & 127 | 128)
+        left >>= 7
+    made[-1] &= 127
+    return bytes(made)
+
+
+@pytest.mark.parametrize("dictionary, version", [(False, "1.0"), (False, "2.0"), (True, "1.0")])
+def test_a_result_file_that_lies_about_what_it_unpacks_to_takes_no_memory(
+    tmp_path, dictionary, version
+):
+    good, bomb, other = (tmp_path / f"{name}.parquet" for name in ("good", "bomb", "other"))
+    frame = runs(curve("SPDC[m=1]", 0.1, points=3))
+    frame.to_parquet(good)
+    words = pa.array([letter * 2**26 for letter in "abc"])
+    pq.write_table(
+        pa.Table.from_pandas(frame).append_column("platform", words), bomb, compression="zstd",
+        use_dictionary=dictionary, data_page_version=version, dictionary_pagesize_limit=2**30,
+        write_statistics=False,
+    )
+    content = bomb.read_bytes()
+    assert len(content) < 10**5
+    group = pq.ParquetFile(bomb).metadata.row_group(0)
+    chunk = group.column(group.num_columns - 1)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    size = files._numbers_of_struct(io.BytesIO(content[start:]))[2]
+    # First the footer alone lies, which binds nobody, then the header of the page as well.
+    for file, number in ((bomb, group.total_byte_size), (bomb, chunk.total_uncompressed_size),
+                         (other, size)):
+        assert content.count(varint(number)) == 1
+        content = content.replace(varint(number), varint(1000, len(varint(number))))
+        file.write_bytes(content)
+    assert pq.ParquetFile(bomb).metadata.row_group(0).total_byte_size == 1000
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(good), str(bomb), str(other)], cwd=REPO,
+        capture_output=True, text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(REPO)},
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    for (message, grown), expected in zip(shown, (
+        "is too large: it says that it has 2[0-9]{8} bytes, allowed are 16777216",
+        "is not a readable parquet file: .*(ZSTD|size)",
+    ), strict=True):
+        assert re.search(expected, message), message
+        assert grown < 2**25
+
+
+@pytest.mark.parametrize("header, reason", [
+    # As a number of 64 bits, which pyarrow skips, below zero, of more than 32 bits and of 64.
+    (b"\x15\x00\x16\x02\x15\x02\x00", "a page has no size"),
+    (b"\x15\x00\x15\x01\x15\x02\x00", "a page has no size"),
+    (b"\x15\x00\x15\x82\x80\x80\x80\x10\x15\x02\x00", "a size of more than 32 bits"),
+    (b"\x15" + b"\xff" * 10, "a number of more than 64 bits"),
+    # A list, a field that is given by its number, structs without end.
+    (b"\x15\x00\x15\x02\x19\x15\x02\x00", "an unknown header"),
+    (b"\x05\x04\x02\x15\x02\x00", "an unknown header"), (b"\x1c" * 3000, "recursion"),
+])
+def test_headers_of_pages_that_no_writer_makes_are_refused(tmp_path, header, reason):
+    file = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"time": np.zeros(1000)}), file, use_dictionary=False,
+                   compression="none")
+    content = file.read_bytes()
+    place = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
+    file.write_bytes(content[:place] + header + content[place + len(header):])
+    with pytest.raises(ValueError, match=f"is not a readable parquet file: .*{reason}"):
+        files.read_plain(file)
+
+
+def test_columns_that_share_their_pages_are_refused(tmp_path):
+    file = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"time": np.zeros(1000)}), file, use_dictionary=False)
+    content = file.read_bytes()
+    size = pq.ParquetFile(file).metadata.row_group(0).column(0).total_compressed_size
+    assert len(varint(size)) == len(varint(4000)) and len(content) < 4000
+    file.write_bytes(content.replace(varint(size), varint(4000)))
+    with pytest.raises(ValueError, match="parquet file: columns lie over each other"):
+        files.read_plain(file)
+
+
 def test_words_that_a_file_repeats_are_counted_before_they_are_written_out(tmp_path):
     file = tmp_path / "run.parquet"
     frame = runs(curve("SPDC[m=1]", 0.1, points=2000))
@@ -463,7 +566,7 @@ def test_what_pyarrow_quotes_of_a_file_can_be_shown(tmp_path, monkeypatch):
         raise pa.ArrowInvalid(f"no column {ESCAPES}")
     file = tmp_path / "run.parquet"
     runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)
-    monkeypatch.setattr(files, "_sizes", fails)
+    monkeypatch.setattr(files, "_cells", fails)
     with pytest.raises(ValueError, match=r"file: no column objective_\\x1b\]0;owned\\x07"):
         read_results([file])
 
