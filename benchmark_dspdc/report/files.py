@@ -132,6 +132,9 @@ def _unpacked(file, metadata):
     The sizes in the file's footer bind nobody. Those in the headers of its pages do: pyarrow
     unpacks a page into as much memory as its header says, and refuses one that does not fit.
     """
+    if not any(group.num_rows for group in _groups(metadata)):
+        # Columns without rows have no pages, and none is looked for.
+        return 0
     chunks = [group.column(k) for group in _groups(metadata) for k in range(group.num_columns)]
     stored = sum(max(chunk.total_compressed_size, 0) for chunk in chunks)
     if stored > Path(file).stat().st_size:
