@@ -23,7 +23,10 @@ def main(arguments=None):
         with sigterm_stops():
             return options.run(options) or 0
     except (ValueError, OSError) as error:
-        print(f"benchmark_dspdc: error: {error}", file=sys.stderr)
+        from .report.files import shown
+
+        # It may quote a file, and a terminal obeys escapes.
+        print(f"benchmark_dspdc: error: {shown(str(error))}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt as stop:
         print("benchmark_dspdc: interrupted", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import secrets
 import stat
 import tempfile
 from contextlib import suppress
@@ -61,13 +62,18 @@ def is_writable(folder):
     return True
 
 
-def write_whole(file, text):
-    """Write a file of text that is there as a whole or, where the disk is full, as before."""
+def write_whole(file, content):
+    """Write a file that is there as a whole or, where the disk is full, as before.
+
+    The content is text or bytes. A link in its place is replaced; what it leads to stays as it is.
+    """
     file = Path(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    scratch = file.with_name(f".{file.name}.{os.getpid()}")
+    # A name that nobody can foresee, and "x": no link that waits there is followed.
+    scratch = file.with_name(f".{secrets.token_hex(8)}")
     try:
-        scratch.write_text(text, "utf-8")
+        with scratch.open("xb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
         scratch.replace(file)
     finally:
         scratch.unlink(missing_ok=True)

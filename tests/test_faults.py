@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import REPO, benchopt, make_problem
+from frames import curve, runs
 
 from benchmark_dspdc import places, running, solve, targets
 from benchmark_dspdc.cli import SOLVERS_FAILED, main
@@ -424,6 +425,22 @@ def test_a_full_disk_leaves_no_half_report(place):
     assert done.returncode == 2
     assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
     assert done.stdout.endswith("there is:\n")
+
+
+@namespaces
+@pytest.mark.parametrize("name", ["gaps.png", "gaps.svg"])
+def test_a_full_disk_leaves_the_picture_of_before(tmp_path, name):
+    file, target = tmp_path / "run.parquet", tmp_path / "pictures"
+    runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)
+    target.mkdir()
+    done = in_own_namespace(
+        [f"mount -t tmpfs -o size=8k none '{target}'", f"echo before > '{target / name}'"],
+        "benchmark_dspdc", "figure", str(file), "-o", str(target / name),
+        after=f"ls -A '{target}'; cat '{target / name}'",
+    )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    assert done.stdout == f"{name}\nbefore\n"
 
 
 @namespaces

@@ -78,6 +78,56 @@ def test_runs_that_diverge_are_left_out_and_named(tmp_path):
     assert "1 runs diverged and are left out: SAGA[m=1] on" in frame.attrs["notes"][0]
 
 
+def with_end(values, gaps, first=(0.5, 1.0)):
+    """A run that would win, with other values and gaps at its end and its beginning."""
+    found = curve("SAGA[m=1]", 1e-6, to=5e-5)
+    value, gap = (list(found.columns).index(name) for name in ("objective_value", GAP))
+    found["objective_value"] = 0.35 + 0.15 * found[GAP]
+    found.iloc[0, [value, gap]] = first
+    found.iloc[-len(values):, value], found.iloc[-len(gaps):, gap] = values, gaps
+    return found
+
+
+@pytest.mark.parametrize("broken", [
+    with_end([0.353, 1.22, 12.2, 252, 15761], [1e-3, 0.8, 1.0, 1.0, 1.0]),
+    with_end([0.6], [0.3]),
+    # Near at the beginning already.
+    with_end([0.6], [0.3], first=(0.5, 0.02)),
+    # Of bounds that say nothing there.
+    with_end([1e4], [1e5], first=(0.5, 1e5)),
+])
+def test_a_run_that_ends_above_its_beginning_after_it_was_near_has_diverged(tmp_path, broken):
+    frame = runs(curve("SPDC[m=1]", 1.0), broken, broken.assign(idx_rep=1))
+    found = read_results([write(frame, tmp_path / "r.parquet")])
+    assert list(found["solver_name"].unique()) == ["SPDC[m=1]"]
+    assert "2 runs diverged and are left out: SAGA[m=1] on" in found.attrs["notes"][0]
+
+
+@pytest.mark.parametrize("values, gaps, least, first", [
+    # It rose, but not above its beginning.
+    ([0.36, 0.49], [0.01, 0.9], 5e-5, (0.5, 1.0)),
+    # A dual method in its early iterations, and one whose first bounds say nothing.
+    ([0.4, 3.0, 0.54], [0.36, 1.0, 0.42], 0.36, (0.5, 0.5)),
+    ([0.4, 9.0], [5.0, 900.0], 5.0, (0.5, 900.0)),
+    # It moves about a level that it does not get below.
+    ([0.51, 0.52], [0.01, 0.04], 0.01, (0.5, 1.0)),
+    # By rounding, at the optimum.
+    ([0.5 + 1e-12], [1e-12], 1e-14, (0.5, 1e-12)),
+])
+def test_a_run_that_is_cut_at_a_bad_moment_has_not_diverged(tmp_path, values, gaps, least, first):
+    cut = with_end(values, gaps, first)
+    cut.loc[1:len(cut) - len(gaps) - 1, GAP] = least
+    found = read_results([write(runs(cut), tmp_path / "r.parquet")])
+    assert len(found) == len(cut) and found.attrs["notes"] == []
+
+
+def test_a_run_that_is_far_at_once_and_was_near_at_first_only_has_not_diverged(tmp_path):
+    # Where the optimum is next to zero, all begin near it.
+    cut = curve("SAGA[m=1]", 1.0, to=0.5).assign(objective_value=0.5)
+    cut.loc[0, GAP], cut.loc[1:, "objective_value"] = 1e-3, 0.9
+    assert len(read_results([write(runs(cut), tmp_path / "r.parquet")])) == len(cut)
+
+
 def test_methods_without_a_result_on_some_problem_are_named(tmp_path):
     frame = runs(curve("SPDC[m=1]", 1.0), curve("SPDC[m=1]", 1.0, factorized(p=7)),
                  curve("SAGA[m=1]", 1.0))

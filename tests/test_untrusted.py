@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -26,8 +27,8 @@ from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import figures, files, verdicts
-from benchmark_dspdc.report.results import read_results
+from benchmark_dspdc.report import figures, files, results, trend, verdicts
+from benchmark_dspdc.report.results import GAP, read_results
 
 SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
 
@@ -345,6 +346,108 @@ def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, ca
             assert message in capsys.readouterr().err
 
 
+#: Reads result files in a process of its own, with a lower limit; prints as `IMPORT` does.
+READ = """
+import json, sys
+from benchmark_dspdc.report import files
+from benchmark_dspdc.report.results import read_results
+from benchmark_dspdc.speed import peak_memory
+good, *bombs = sys.argv[1:]
+files.MAX_BYTES = 2**24
+read_results([good])
+before = peak_memory()
+for file in bombs:
+    try:
+        read_results([file])
+        raise SystemExit("was read")
+    except ValueError as error:
+        print(json.dumps([str(error), peak_memory() - before]))
+"""
+
+
+def varint(number, length=None):
+    """A positive number as in a Parquet file, in as many bytes as are asked for."""
+    left, made = 2 * number, []
+    while left or len(made) < (length or 1):
+        made.append(left & 127 | 128)
+        left >>= 7
+    made[-1] &= 127
+    return bytes(made)
+
+
+@pytest.mark.parametrize("dictionary, version", [(False, "1.0"), (False, "2.0"), (True, "1.0")])
+def test_a_result_file_that_lies_about_what_it_unpacks_to_takes_no_memory(
+    tmp_path, dictionary, version
+):
+    good, bomb, other = (tmp_path / f"{name}.parquet" for name in ("good", "bomb", "other"))
+    frame = runs(curve("SPDC[m=1]", 0.1, points=3))
+    frame.to_parquet(good)
+    words = pa.array([letter * 2**26 for letter in "abc"])
+    pq.write_table(
+        pa.Table.from_pandas(frame).append_column("platform", words), bomb, compression="zstd",
+        use_dictionary=dictionary, data_page_version=version, dictionary_pagesize_limit=2**30,
+        write_statistics=False,
+    )
+    content = bomb.read_bytes()
+    assert len(content) < 10**5
+    group = pq.ParquetFile(bomb).metadata.row_group(0)
+    chunk = group.column(group.num_columns - 1)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    size = files._numbers_of_struct(io.BytesIO(content[start:]))[2]
+    # First the footer alone lies, which binds nobody, then the header of the page as well.
+    for file, number in ((bomb, group.total_byte_size), (bomb, chunk.total_uncompressed_size),
+                         (other, size)):
+        assert content.count(varint(number)) == 1
+        content = content.replace(varint(number), varint(1000, len(varint(number))))
+        file.write_bytes(content)
+    assert pq.ParquetFile(bomb).metadata.row_group(0).total_byte_size == 1000
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(good), str(bomb), str(other)], cwd=REPO,
+        capture_output=True, text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(REPO)},
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    for (message, grown), expected in zip(shown, (
+        "is too large: it says that it has 2[0-9]{8} bytes, allowed are 16777216",
+        "is not a readable parquet file: .*(ZSTD|size)",
+    ), strict=True):
+        assert re.search(expected, message), message
+        assert grown < 2**25
+
+
+@pytest.mark.parametrize("header, reason", [
+    # As a number of 64 bits, which pyarrow skips, below zero, of more than 32 bits and of 64.
+    (b"\x15\x00\x16\x02\x15\x02\x00", "a page has no size"),
+    (b"\x15\x00\x15\x01\x15\x02\x00", "a page has no size"),
+    (b"\x15\x00\x15\x82\x80\x80\x80\x10\x15\x02\x00", "a size of more than 32 bits"),
+    (b"\x15" + b"\xff" * 10, "a number of more than 64 bits"),
+    # A list, a field that is given by its number, structs without end.
+    (b"\x15\x00\x15\x02\x19\x15\x02\x00", "an unknown header"),
+    (b"\x05\x04\x02\x15\x02\x00", "an unknown header"), (b"\x1c" * 3000, "recursion"),
+])
+def test_headers_of_pages_that_no_writer_makes_are_refused(tmp_path, header, reason):
+    file = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"time": np.zeros(1000)}), file, use_dictionary=False,
+                   compression="none")
+    content = file.read_bytes()
+    place = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
+    file.write_bytes(content[:place] + header + content[place + len(header):])
+    with pytest.raises(ValueError, match=f"is not a readable parquet file: .*{reason}"):
+        files.read_plain(file)
+
+
+def test_columns_that_share_their_pages_are_refused(tmp_path):
+    file = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"time": np.zeros(1000)}), file, use_dictionary=False)
+    content = file.read_bytes()
+    size = pq.ParquetFile(file).metadata.row_group(0).column(0).total_compressed_size
+    assert len(varint(size)) == len(varint(4000)) and len(content) < 4000
+    file.write_bytes(content.replace(varint(size), varint(4000)))
+    with pytest.raises(ValueError, match="parquet file: columns lie over each other"):
+        files.read_plain(file)
+
+
 def test_words_that_a_file_repeats_are_counted_before_they_are_written_out(tmp_path):
     file = tmp_path / "run.parquet"
     frame = runs(curve("SPDC[m=1]", 0.1, points=2000))
@@ -354,6 +457,49 @@ def test_words_that_a_file_repeats_are_counted_before_they_are_written_out(tmp_p
     pq.write_table(table, file, compression="zstd", dictionary_pagesize_limit=2**30)
     assert file.stat().st_size < 10**6
     with pytest.raises(ValueError, match="is too large: its words have 20.* bytes, allowed are"):
+        read_results([file])
+
+
+def numbered(count, *columns):
+    """A frame of so many rows with other names, or numbers, in each."""
+    frame = runs(curve("SPDC[m=1]", 0.1, points=count))
+    for column in columns:
+        frame[column] = [k if column == "idx_rep" else f"A[m={k}]" for k in range(count)]
+    return frame
+
+
+@pytest.mark.parametrize("columns, most, what", [
+    (("dataset_name", "solver_name"), 100, "10201 problems times solvers, allowed are 10000"),
+    (("objective_name",), 10_000, "10001 problems times solvers, allowed are 10000"),
+    (("solver_name",), 200, "201 solvers of one problem, allowed are 200"),
+    (("idx_rep",), 1000, "1001 repetitions of one solver, allowed are 1000"),
+])
+def test_result_files_have_a_largest_number_of_curves(tmp_path, capsys, columns, most, what):
+    file = tmp_path / "run.parquet"
+    numbered(most, *columns).to_parquet(file)
+    assert len(read_results([file])) == most
+    numbered(most + 1, *columns).to_parquet(file)
+    for command in commands(file, tmp_path):
+        assert main(command) == 2
+        assert f"is too large: it has {what}" in capsys.readouterr().err
+
+
+def test_result_files_that_are_read_together_count_together(tmp_path):
+    frame, parts = numbered(201, "solver_name"), []
+    for k, rows in enumerate((frame[:150], frame[100:])):
+        parts.append(tmp_path / f"{k}.parquet")
+        rows.to_parquet(parts[-1])
+        read_results(parts[-1:])
+    with pytest.raises(ValueError, match="1.parquet is too large: with those named before it, it "
+                                         "has 201 solvers of one problem"):
+        read_results(parts)
+
+
+def test_problems_without_number_are_refused_before_their_pairs_are_made(tmp_path, monkeypatch):
+    file = tmp_path / "run.parquet"
+    numbered(20_000, "dataset_name", "solver_name").to_parquet(file)
+    monkeypatch.setattr(results, "_lacking", None)
+    with pytest.raises(ValueError, match="it has 400000000 problems times solvers"):
         read_results([file])
 
 
@@ -404,6 +550,24 @@ def test_reports_write_into_their_folder_alone(tmp_path, capsys):
     assert len(written) == 1 + 2 * len(sources)
 
 
+def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
+    file, victim, place = tmp_path / "run.parquet", tmp_path / "victim", tmp_path / "out"
+    frame = runs(curve("DSPDC[m=2000,q=0.2]", 0.1, "MTLMNN[source=a]"))
+    frame.to_parquet(file)
+    victim.write_text("as it was")
+    place.mkdir()
+    names = ("gaps.png", "gaps.svg", "gaps", "report.html", "trend.html", "figure4_a.png",
+             "figure4_a.svg")
+    for name in names:
+        (place / name).symlink_to(victim)
+    for name in names[:3]:
+        assert main(["figure", str(file), "-o", str(place / name)]) == 0
+    assert main(["report", str(file), "-o", str(place)]) == 0
+    assert main(["trend", str(file), "-o", str(place / "trend.html")]) == 0
+    assert victim.read_text() == "as it was"
+    assert tree(place) == set(names) and not any((place / name).is_symlink() for name in names)
+
+
 def test_no_figure_takes_the_place_of_another():
     here = [
         (("MTLMNN", dict(source=name)), {}, None) for name in ("a_b_1", "a/b", "a b", "a\\b", "é")
@@ -424,6 +588,41 @@ def test_names_that_a_terminal_would_obey_are_refused(tmp_path, column, name, me
     file = tmp_path / "run.parquet"
     runs(curve("SPDC[m=1]", 0.1)).assign(**{column: name}).astype({column: "str"}).to_parquet(file)
     with pytest.raises(ValueError, match=f"column {column} has .*{message}|no column {column}"):
+        read_results([file])
+
+
+#: What a terminal would obey: it names a window, and writes in red.
+ESCAPES = "objective_\x1b]0;owned\x07\x1b[31mRED\x9b\u202e"
+
+
+@pytest.mark.parametrize("how", ["column", "two columns", "name", "name of a bad file", "no gap"])
+def test_nothing_that_a_terminal_would_obey_is_shown(tmp_path, capsys, how):
+    table = pa.Table.from_pandas(runs(curve("SPDC[m=1]", 0.1)))
+    pq.write_table(table, tmp_path / "good.parquet")
+    name = ESCAPES if how.startswith(("name", "no gap")) else "run"
+    file = tmp_path / f"{name}.parquet"
+    if how == "no gap":
+        nothing = pa.nulls(len(table), pa.float64())
+        table = table.drop_columns(GAP).append_column(GAP, nothing)
+    for _ in range({"column": 1, "two columns": 2}.get(how, 0)):
+        table = table.append_column(ESCAPES, pa.array(["x"] * len(table)))
+    pq.write_table(table, file)
+    if how == "name of a bad file":
+        file.write_bytes(b"no parquet")
+    main(["summary", str(file)])
+    made = trend.trend_data([tmp_path])
+    for text in ("".join(capsys.readouterr()), " ".join(made["runs"] + made["notes"])):
+        assert r"\x1b]0;owned\x07\x1b[31mRED\x9b\u202e" in text.replace("\n", "")
+        assert not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+def test_what_pyarrow_quotes_of_a_file_can_be_shown(tmp_path, monkeypatch):
+    def fails(metadata):
+        raise pa.ArrowInvalid(f"no column {ESCAPES}")
+    file = tmp_path / "run.parquet"
+    runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)
+    monkeypatch.setattr(files, "_cells", fails)
+    with pytest.raises(ValueError, match=r"file: no column objective_\\x1b\]0;owned\\x07"):
         read_results([file])
 
 

@@ -1,7 +1,9 @@
 """Static figures from result files, among them the paper's."""
 
+import io
 import re
 import textwrap
+from pathlib import Path
 
 import matplotlib
 
@@ -11,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
+from ..places import write_whole
 from .complexity import method_of
 from .results import (
     PRIMAL_GAP,
@@ -70,7 +73,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
     frame : DataFrame
         Rows of result files; see `results.read_results`.
     file : path
-        Where to write; the suffix decides the format.
+        Where to write; the suffix decides the format, without one it is PNG.
     x : {"seconds", "passes", "updates", "eigendecompositions"}
         Horizontal axis.
     columns : int
@@ -408,7 +411,10 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         figure.text(0.5, below, note.replace("$", r"\$"), ha="center", va="top", fontsize=8,
                     color="0.35")
     for file in files:
-        figure.savefig(file, dpi=110, bbox_inches="tight")
+        picture = io.BytesIO()
+        kind = Path(file).suffix[1:] or "png"
+        figure.savefig(picture, format=kind, dpi=110, bbox_inches="tight")
+        write_whole(file, picture.getvalue())
     plt.close(figure)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import check_names, read_plain
+from .files import check_names, read_plain, shown
 
 PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
 ITERATIONS = "objective_iterations"
@@ -28,6 +28,18 @@ UNFINISHED = 1e-3
 #: keep to a few times the first value; what blows up passes any bound. Only the end counts, as
 #: values may rise and come back.
 BLOWN_UP = 1e6
+
+#: A run that ends above its first P(x) has diverged too if its first and its last relative gap
+#: are so many times its least one, gaps above 1 being taken for 1: it was on its way, and is lost.
+#: Dual methods that are cut early end above their first value as well; in 84 result files of
+#: November 2026 their gaps were at most 1.6 times the least, those of a run that diverged 10^4.
+LOST = 10.0
+
+#: What files that are read together may have at most: problems times solvers, solvers of a problem
+#: and repetitions of a solver on a problem. The page takes some 20 ms for each pair, and has a
+#: number for each two solvers of a problem. The configs of this benchmark have fewer than 150
+#: solvers and 20 problems.
+MAX_PAIRS, MAX_SOLVERS, MAX_REPETITIONS = 10_000, 200, 1000
 
 #: What `with_primal_gap` adds.
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
@@ -65,6 +77,7 @@ def read_results(files):
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
         frames.append(_read(file).assign(_file=k))
+        _check_counts(frames, file)
         notes += _lacking(frames[-1], file)
     frame = pd.concat(frames, ignore_index=True)
     last = frame.groupby([*PROBLEM, "solver_name"], sort=False)["_file"].transform("max")
@@ -86,26 +99,53 @@ def read_results(files):
         )
         frame = frame[finite]
     if frame.empty:
-        raise ValueError(f"{', '.join(map(str, files))}: no point has a finite gap")
+        raise ValueError(shown(f"{', '.join(map(str, files))}: no point has a finite gap"))
     frame = frame.drop(columns="_file").reset_index(drop=True)
-    frame.attrs["notes"] = notes
+    # File names are in them, and whoever made a folder has chosen those.
+    frame.attrs["notes"] = [shown(note) for note in notes]
     return frame
 
 
 def diverged(frame):
-    """Which rows are of runs that ended without a finite gap, or blew up (see `BLOWN_UP`)."""
-    ends = frame.assign(
+    """Which rows are of runs that ended without a finite gap, blew up or were lost.
+
+    See `BLOWN_UP` and `LOST`. Runs that end with a gap of `UNFINISHED` or less were not lost:
+    there values may rise by rounding.
+    """
+    runs = frame.assign(
         _finite=np.isfinite(frame[GAP]) & np.isfinite(frame["time"]),
         _value=frame["objective_value"].where(np.isfinite(frame["objective_value"])),
+        _gap=frame[GAP].where(np.isfinite(frame[GAP])).clip(upper=1.0),
     ).groupby(RUN, sort=False)
-    first, last = ends["_value"].transform("first"), ends["_value"].transform("last")
-    ended = ends["_finite"].transform("last").astype(bool)
-    return ~ended | (last > BLOWN_UP * first.abs().clip(lower=1.0))
+    first, last = runs["_value"].transform("first"), runs["_value"].transform("last")
+    ended = runs["_finite"].transform("last").astype(bool)
+    blown_up = last > BLOWN_UP * first.abs().clip(lower=1.0)
+    end = runs["_gap"].transform("last")
+    least = np.minimum(runs["_gap"].transform("first"), end)
+    lost = (last > first) & (end > UNFINISHED) & (least >= LOST * runs["_gap"].transform("min"))
+    return ~ended | blown_up | lost
 
 
 def without_diverged(frame):
     """The frame without any point of a run that diverged, also those from before it did."""
     return frame[~diverged(frame)]
+
+
+def _check_counts(frames, file):
+    """Raise if the files up to this one have more than can be put into tables."""
+    runs = pd.concat([frame[RUN].drop_duplicates() for frame in frames]).drop_duplicates()
+    pairs = runs[NAMES].drop_duplicates()
+    where = pairs.groupby(PROBLEM)
+    for count, most, what in (
+        (where.ngroups * pairs["solver_name"].nunique(), MAX_PAIRS, "problems times solvers"),
+        (where.size().max(), MAX_SOLVERS, "solvers of one problem"),
+        (runs.groupby(NAMES).size().max(), MAX_REPETITIONS, "repetitions of one solver"),
+    ):
+        if count > most:
+            with_others = " with those named before it," if len(frames) > 1 else ""
+            raise ValueError(shown(
+                f"{file} is too large:{with_others} it has {count} {what}, allowed are {most}"
+            ))
 
 
 def _lacking(frame, file):
@@ -131,6 +171,14 @@ def _some_names(keys, most=5):
 
 
 def _read(file):
+    """The rows of a file; an error may quote it, and is made fit to be shown."""
+    try:
+        return _checked(file)
+    except ValueError as error:
+        raise ValueError(shown(str(error))) from None
+
+
+def _checked(file):
     if not file.exists():
         raise ValueError(f"no such file: {file}")
     frame = read_plain(file)
@@ -185,9 +233,14 @@ TELLING = ("name", "source", "n", "p", "d")
 def titles(keys):
     """Short names of problems: what tells them apart, and the sizes of the data."""
     parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
+    values = {}
+    for problem in parsed:
+        for place in (1, 2):
+            for name, value in problem[place].items():
+                values.setdefault((place, name), set()).add(str(value))
 
     def differs(place, name):
-        return len({str(p[place].get(name)) for p in parsed if name in p[place]}) > 1
+        return len(values[place, name]) > 1
     found = []
     for kind, data, constants in parsed:
         shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]

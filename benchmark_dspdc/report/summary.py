@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .files import shown
 from .results import label, medians, of_matrices, problems, read_results, to_targets
 
 TARGETS = (1e-3, 1e-6)
@@ -73,9 +74,9 @@ def print_summary(files, console=None):
     for sentence in frame.attrs["notes"]:
         console.print(escape(sentence))
     for file in files:
-        console.print(escape(f"results: {file}"), soft_wrap=True)
+        console.print(escape(shown(f"results: {file}")), soft_wrap=True)
         for page in Path(file).parent.glob(f"*_{escape_pattern(Path(file).stem)}.html"):
-            console.print(escape(f"page:    {page}"), soft_wrap=True)
+            console.print(escape(shown(f"page:    {page}")), soft_wrap=True)
 
 
 def _number(value, style):

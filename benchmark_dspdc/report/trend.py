@@ -13,6 +13,7 @@ from ..running import COMMIT, STARTED
 from ..version import __version__
 from .effort import BESIDE, LAST
 from .effort import TIME as TIME_OF_CURVES
+from .files import shown
 from .page import styles, write_html
 from .regress import figures_of, processor, word_of
 from .results import read_results, titles
@@ -216,9 +217,9 @@ def _series(found, places):
         # What methods are beside may change, and a gap of a baseline's is none here.
         if name == BESIDE or name.endswith(LAST):
             continue
-        shown = TIME if name == TIME_OF_CURVES else f"{name}, over the reference loop"
+        kind = TIME if name == TIME_OF_CURVES else f"{name}, over the reference loop"
         for place in dict.fromkeys(places):
-            series[f"{shown}, on {place or 'an unknown processor'}" if several else shown] = [
+            series[f"{kind}, on {place or 'an unknown processor'}" if several else kind] = [
                 _middle(own["times"][name] for own in some or () if name in own["times"])
                 if at == place else math.nan for some, at in zip(found, places, strict=True)
             ]
@@ -280,8 +281,8 @@ def _label(frame, file):
     """The name of a run: its commit, else its file's name, with a version if the file has one."""
     if commit := word_of(frame, COMMIT):
         return commit
-    version = word_of(frame, "benchmark-git-tag")
-    return f"{file.stem} ({version})" if version else file.stem
+    version, name = word_of(frame, "benchmark-git-tag"), shown(file.stem)
+    return f"{name} ({version})" if version else name
 
 
 def _date(frame, file):
