@@ -38,6 +38,9 @@ def test_files_of_one_commit_and_start_are_one_point(tmp_path):
         "2026-03-01 12:00 six",
     ]
     assert made["origin"].startswith("4 runs in 6 files")
+    assert made["ticks"] == [
+        "2026-03-01 aaaa", "2026-03-01 10:35 bbbb+", "2026-03-01 11:00 bbbb+", "2026-03-01 six",
+    ]
     values = [
         problem["figures"]["passes to 1e-2"]["SPDC[m=1]"]["values"] for problem in made["problems"]
     ]

@@ -121,12 +121,21 @@ def trend_data(paths):
     return dict(
         origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
-        notes=notes, runs=names, ticks=[f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs],
+        notes=notes, runs=names, ticks=_ticks(runs),
         styles=styles(solvers), changes=changes,
         problems=[
             dict(title=short[key], figures=problems[key]) for key in order if problems[key]
         ],
     )
+
+
+def _ticks(runs):
+    """Short names of runs: the day, or where a commit was run twice on a day, also the hour."""
+    days = [f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs]
+    return [
+        day if days.count(day) == 1 else f"{run.date:%Y-%m-%d %H:%M} {run.label[:TICK]}"
+        for day, run in zip(days, runs, strict=True)
+    ]
 
 
 class _Run(NamedTuple):
