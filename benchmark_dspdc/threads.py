@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Real
 
 import scipy.linalg  # noqa: F401  (its BLAS is another library than numpy's, to be limited too)
 from threadpoolctl import ThreadpoolController
@@ -202,7 +203,8 @@ def check_threads(value):
     """A number of threads that can run at the same time, or a ValueError."""
     most = available_cpus()
     # A result file has 1.0 where other methods have no such option.
-    if not isinstance(value, bool) and value in range(1, most + 1):
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if real and value in range(1, most + 1):
         return int(value)
     raise ValueError(
         f"threads must be an integer from 1 to {most}, the CPUs of this process, got {value!r}"

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import OPERATORS, daily, make_problem
 
@@ -87,7 +88,7 @@ def test_sums_longer_than_the_work_on_them_are_left_to_one_thread(always):
     assert DSPDC(problem, m=20, q=21, threads=2).info["threads"] == 2
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", None, 10 ** 6])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", None, pd.NA, 10 ** 6])
 def test_wrong_numbers_of_threads_are_refused(value):
     problem = make_problem("dense", "smoothed_hinge", n=N, p=P, d=D)
     for method in (DSPDC, SPDC):
