@@ -705,9 +705,9 @@ def known_constants():
 RESULTS = Surface(
     result_cases(), run_results,
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
-    r"has a finite gap|is too large: .* allowed|no column|of . repetitions|column base_seed of "
-    r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after . of . "
-    r"checks",
+    r"has a finite gap|is too large: .* allowed|no column|of \d+ repetitions|column base_seed of "
+    r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after \d+ of "
+    r"\d+ checks",
     tuple(f"report/{name}.py" for name in (
         "files", "results", "summary", "verdicts", "page", "report", "figures", "complexity",
         "regress", "effort", "baseline", "lines", "trend",

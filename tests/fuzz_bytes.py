@@ -17,14 +17,14 @@ import fuzz
 from fuzz_long import scratch_folder
 
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import files, results
+from benchmark_dspdc.report import files, results, thrift
 
 #: Where contents that fail are kept.
 KEPT = Path(__file__).resolve().parent.parent / "outputs" / "fuzz"
 
 #: The modules whose branches atheris follows.
 FOLLOWED = {
-    "LIBSVM files": [libsvm], "result files": [files, results],
+    "LIBSVM files": [libsvm], "result files": [files, results, thrift],
 }
 
 #: Of one content; one that takes more is a failure.

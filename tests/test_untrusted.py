@@ -27,7 +27,7 @@ from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import figures, files, results, trend, verdicts
+from benchmark_dspdc.report import figures, files, results, thrift, trend, verdicts
 from benchmark_dspdc.report.results import GAP, read_results
 
 SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
@@ -393,7 +393,7 @@ def test_a_result_file_that_lies_about_what_it_unpacks_to_takes_no_memory(
     group = pq.ParquetFile(bomb).metadata.row_group(0)
     chunk = group.column(group.num_columns - 1)
     start = chunk.dictionary_page_offset or chunk.data_page_offset
-    size = files._numbers_of_struct(io.BytesIO(content[start:]))[2]
+    size = thrift.read_struct(io.BytesIO(content[start:]))[2, thrift.INT32]
     # First the footer alone lies, which binds nobody, then the header of the page as well.
     for file, number in ((bomb, group.total_byte_size), (bomb, chunk.total_uncompressed_size),
                          (other, size)):
@@ -420,17 +420,26 @@ def test_a_result_file_that_lies_about_what_it_unpacks_to_takes_no_memory(
     # As a number of 64 bits, which pyarrow skips, below zero, of more than 32 bits and of 64.
     (b"\x15\x00\x16\x02\x15\x02\x00", "a page has no size"),
     (b"\x15\x00\x15\x01\x15\x02\x00", "a page has no size"),
-    (b"\x15\x00\x15\x82\x80\x80\x80\x10\x15\x02\x00", "a size of more than 32 bits"),
-    (b"\x15" + b"\xff" * 10, "a number of more than 64 bits"),
-    # A list, a field that is given by its number, structs without end.
-    (b"\x15\x00\x15\x02\x19\x15\x02\x00", "an unknown header"),
-    (b"\x05\x04\x02\x15\x02\x00", "an unknown header"), (b"\x1c" * 3000, "recursion"),
+    (b"\x15\x00\x15\x82\x80\x80\x80\x10\x15\x02\x00", "a number has more than 32 bits"),
+    (b"\x15" + b"\xff" * 10, "a number has more than 64 bits"),
+    # A list that is none, a map, a field that is given by its number.
+    (b"\x15\x00\x15\x02\x19\x1b\x02\x00", "a kind that Parquet does not have"),
+    (b"\x15\x00\x15\x02\x1b\x15\x02\x00", "a kind that Parquet does not have"),
+    (b"\x05\x04\x02\x15\x02\x00", "a field that Parquet does not know"),
+    # Fields until their numbers begin anew in 16 bits, and a second size then.
+    (b"\x15\x02\x15\x02\x15\x02" + b"\xf1" * 4369 + b"\x11\x15\x7e\x00",
+     "a field that Parquet does not know"),
+    # Structs and lists without end.
+    (b"\x1c" * 3000, "too deep in each other"), (b"\x19" * 3000, "too deep in each other"),
+    *((b"\x19" + kind + b"\xff\xff\xff\xff\xff\xff\x7f", "a struct has")
+      for kind in (b"\xf1", b"\xf3", b"\xf5", b"\xf7", b"\xf8", b"\xfc")),
 ])
 def test_headers_of_pages_that_no_writer_makes_are_refused(tmp_path, header, reason):
     file = tmp_path / "run.parquet"
     pq.write_table(pa.table({"time": np.zeros(1000)}), file, use_dictionary=False,
                    compression="none")
     content = file.read_bytes()
+    assert len(content) > 8000
     place = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
     file.write_bytes(content[:place] + header + content[place + len(header):])
     with pytest.raises(ValueError, match=f"is not a readable parquet file: .*{reason}"):
@@ -445,6 +454,41 @@ def test_columns_that_share_their_pages_are_refused(tmp_path):
     assert len(varint(size)) == len(varint(4000)) and len(content) < 4000
     file.write_bytes(content.replace(varint(size), varint(4000)))
     with pytest.raises(ValueError, match="parquet file: columns lie over each other"):
+        files.read_plain(file)
+
+
+#: Reads a result file; prints what is wrong with it.
+DAMAGED = """
+import sys
+from benchmark_dspdc.report import files
+try:
+    files.read_plain(sys.argv[1])
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_statistics_at_which_pyarrow_ends_the_process_are_an_error(tmp_path):
+    file = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"time": np.zeros(1000)}), file)
+    content = file.read_bytes()
+    # Of the lists of levels 0 and 1, none and two entries long, the first gets one of the second.
+    levels = b"\x29\x06\x19\x26\x00\xd0\x0f\x00"
+    assert content.count(levels) == 1
+    file.write_bytes(content.replace(levels, b"\x29\x16\x00\x19\x16\xd0\x0f\x00"))
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGED, str(file)], cwd=REPO, capture_output=True, text=True,
+        timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{file} is not a readable parquet file: " in done.stdout
+
+
+def test_a_file_that_says_too_much_of_itself_is_refused(tmp_path):
+    file = tmp_path / "run.parquet"
+    table = pa.table({"time": np.zeros(3)})
+    pq.write_table(table.replace_schema_metadata({"note": "x" * files.MAX_FOOTER}), file)
+    with pytest.raises(ValueError, match="its footer has [0-9]{7} bytes, allowed are 2097152"):
         files.read_plain(file)
 
 
@@ -583,6 +627,7 @@ def test_no_figure_takes_the_place_of_another():
     ("a\0b", r"the character '\\x00'"), ("\x1b]0;x\x07", r"the character '\\x1b'"),
     ("a\nb", r"the character '\\n'"), ("\u202egnp.exe", r"the character '\\u202e'"),
     ("x" * 1001, "a name of 1001 characters, allowed are 1000"), (None, "a row without a name"),
+    (" ", "the empty name ' '"),
 ])
 def test_names_that_a_terminal_would_obey_are_refused(tmp_path, column, name, message):
     file = tmp_path / "run.parquet"
@@ -617,7 +662,7 @@ def test_nothing_that_a_terminal_would_obey_is_shown(tmp_path, capsys, how):
 
 
 def test_what_pyarrow_quotes_of_a_file_can_be_shown(tmp_path, monkeypatch):
-    def fails(metadata):
+    def fails(*given):
         raise pa.ArrowInvalid(f"no column {ESCAPES}")
     file = tmp_path / "run.parquet"
     runs(curve("SPDC[m=1]", 0.1)).to_parquet(file)

@@ -6,6 +6,8 @@ What a file unpacks to is checked before anything is read, so that a small file 
 memory, and names are held to what this benchmark writes.
 """
 
+import io
+import os
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -14,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .thrift import INT32, INT64, LIST, STRUCT, read_struct
+
 #: Rows times columns of a file at most, 800 MB of numbers. The files of `make figures` have some
 #: 10^6, those of a night 10^7.
 MAX_CELLS = 10**8
@@ -21,6 +25,10 @@ MAX_CELLS = 10**8
 #: Bytes that the pages of a file may unpack to, and bytes of all its words. Reading takes some
 #: three times as much, measured with three words of 110 MiB in November 2026.
 MAX_BYTES = 2**30
+
+#: Bytes of what a file says of itself, which takes up to 160 times as much memory. The files of
+#: `make figures` have some 10^4.
+MAX_FOOTER = 2**21
 
 #: Characters of a name. Those of this benchmark have fewer than 300; a longer one would be a
 #: picture of any width where it is a title.
@@ -51,7 +59,9 @@ def read_plain(file):
     try:
         with pq.ParquetFile(file) as parquet:
             fields = list(parquet.schema_arrow)
-            sizes = _cells(parquet.metadata), _unpacked(file, parquet.metadata)
+            columns = parquet.metadata.num_columns
+        footer = _footer(file)
+        sizes = _cells(footer, columns), _unpacked(file, footer)
     except Exception as error:
         raise _unreadable(file, error) from None
     names = [field.name for field in fields]
@@ -94,6 +104,11 @@ def check_names(names, column, file):
                 f"{file} is not a result of this benchmark: column {column} has a row without a "
                 "name"
             )
+        if not name.strip():
+            raise ValueError(
+                f"{file} is not a result of this benchmark: column {column} has the empty name "
+                f"{name!r}"
+            )
         if len(name) > MAX_NAME:
             raise ValueError(
                 f"{file} is not a result of this benchmark: column {column} has a name of "
@@ -116,88 +131,59 @@ def shown(text):
     return "".join(ascii(c)[1:-1] if unshown_in(c) else c for c in text)
 
 
-def _groups(metadata):
-    return [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+def _footer(file):
+    """What a file says of itself, a `Struct`."""
+    with open(file, "rb") as stream:
+        stream.seek(-8, os.SEEK_END)
+        length = int.from_bytes(stream.read(4), "little")
+        if length > MAX_FOOTER:
+            raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
+        stream.seek(-8 - length, os.SEEK_END)
+        return read_struct(io.BytesIO(stream.read(length)))
 
 
-def _cells(metadata):
+def _groups(footer):
+    return footer.get((4, LIST), [])
+
+
+def _rows(group):
+    return group[3, INT64]
+
+
+def _cells(footer, columns):
     """Cells that a file says it has; pyarrow reads no more."""
-    rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
-    return rows * max(metadata.num_columns, 1)
+    return max(footer[3, INT64], sum(map(_rows, _groups(footer)))) * max(columns, 1)
 
 
-def _unpacked(file, metadata):
+def _unpacked(file, footer):
     """Bytes that the pages of a file unpack to.
 
     The sizes in the file's footer bind nobody. Those in the headers of its pages do: pyarrow
     unpacks a page into as much memory as its header says, and refuses one that does not fit.
     """
-    if not any(group.num_rows for group in _groups(metadata)):
+    if not any(map(_rows, _groups(footer))):
         # Columns without rows have no pages, and none is looked for.
         return 0
-    chunks = [group.column(k) for group in _groups(metadata) for k in range(group.num_columns)]
-    stored = sum(max(chunk.total_compressed_size, 0) for chunk in chunks)
-    if stored > Path(file).stat().st_size:
+    chunks = [chunk[3, STRUCT] for group in _groups(footer) for chunk in group[1, LIST]]
+    if sum(max(chunk[7, INT64], 0) for chunk in chunks) > Path(file).stat().st_size:
         raise ValueError("columns lie over each other")
     total = 0
     with open(file, "rb") as stream:
         for chunk in chunks:
-            # As pyarrow goes through them.
-            place = chunk.data_page_offset
-            if chunk.dictionary_page_offset:
-                place = min(place, chunk.dictionary_page_offset)
-            end = place + chunk.total_compressed_size
+            # As pyarrow goes through them: from the dictionary on, if there is one.
+            size, place, dictionary = chunk[7, INT64], chunk[9, INT64], chunk.get((11, INT64), 0)
+            if dictionary:
+                place = min(place, dictionary)
+            end = place + size
             while place < end:
                 stream.seek(place)
-                header = _numbers_of_struct(stream)
-                unpacked, packed = header.get(2, -1), header.get(3, -1)
+                header = read_struct(stream)
+                unpacked, packed = header.get((2, INT32), -1), header.get((3, INT32), -1)
                 if min(unpacked, packed) < 0:
                     raise ValueError("a page has no size")
                 total += unpacked
                 place = stream.tell() + packed
     return total
-
-
-def _numbers_of_struct(stream):
-    """The 32-bit numbers of a struct in Thrift's compact protocol, by the ids of their fields.
-
-    Of the protocol only what headers of pages need; the rest is refused, so that nothing is
-    understood otherwise than by pyarrow.
-    """
-    found, field = {}, 0
-    while head := stream.read(1)[0]:
-        step, kind = divmod(head, 16)
-        field += step
-        if step == 0 or kind not in _SKIP:
-            raise ValueError("a page has an unknown header")
-        value = _SKIP[kind](stream)
-        if kind == _INT32:
-            if value >= 2**32:
-                raise ValueError("a page has a size of more than 32 bits")
-            # Signs are in the last bit.
-            found[field] = value >> 1 ^ -(value & 1)
-    return found
-
-
-def _varint(stream):
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = stream.read(1)[0]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value
-    raise ValueError("a page has a number of more than 64 bits")
-
-
-_INT32 = 5
-
-#: What reads a field of each kind: truth values, which the kind tells, bytes, integers, floats,
-#: words and structs.
-_SKIP = {
-    1: lambda stream: None, 2: lambda stream: None, 3: lambda stream: stream.read(1),
-    4: _varint, _INT32: _varint, 6: _varint, 7: lambda stream: stream.read(8),
-    8: lambda stream: stream.seek(_varint(stream), 1), 12: _numbers_of_struct,
-}
 
 
 def _is_words(kind):
