@@ -30,7 +30,7 @@ import numpy as np
 
 from .algorithms import METHODS
 from .checks import check_number, choose
-from .constants import column_blocks_norm2, normalised_norms2, row_blocks_norm2
+from .coupling import column_blocks_norm2, normalised_norms2, row_blocks_norm2
 from .operators.entries import entries_of
 from .problem_constants import constants
 from .sampling import block_size, partition

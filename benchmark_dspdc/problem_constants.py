@@ -23,7 +23,7 @@ import numpy as np
 
 from .algorithms.dspdc import DSPDC
 from .checks import check_int
-from .constants import (
+from .coupling import (
     budget,
     coupling_constant,
     largest_norm2_below,
@@ -188,7 +188,7 @@ def constants(problem, m=None, q=None, seed=0):
     Notes
     -----
     What a constant may cost is bounded, by `PATIENCE` times
-    `benchmark_dspdc.constants.budget`; beyond that an upper bound takes its place.
+    `benchmark_dspdc.coupling.budget`; beyond that an upper bound takes its place.
     Lambda_qm is that of Lambda="partition", within the budget. Where blocks have
     different moduli lam_j of strong convexity, norms are those of
     sqrt(lam/lam_j) A^j with lam the least modulus, which are what step sizes are

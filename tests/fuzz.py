@@ -463,7 +463,7 @@ OPTIONS = Surface(
     option_cases(), run_options,
     r"must be .*got|has no option|needs |can be given only|cannot be|updates all p|is for "
     r"|uses the norm",
-    ("solver.py", "checks.py", "constants.py", *(
+    ("solver.py", "checks.py", "coupling.py", *(
         f"algorithms/{path.name}" for path in sorted((PACKAGE / "algorithms").glob("*.py"))
     )),
 )

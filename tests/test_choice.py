@@ -16,7 +16,7 @@ from benchmark_dspdc.choice import (
     iteration_seconds,
     parts,
 )
-from benchmark_dspdc.constants import partition_constant
+from benchmark_dspdc.coupling import partition_constant
 from benchmark_dspdc.data import factorized
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.sampling import partition

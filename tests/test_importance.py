@@ -1,7 +1,6 @@
 """Blocks drawn by importance: probabilities, unbiasedness, iterates, optima, rates."""
 
 from functools import cache
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,14 +12,13 @@ from scipy.stats import chisquare
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 from transcriptions import matrix_step, primal_step, prox_sdca
 
-from benchmark_dspdc import erm, solve, steps
+from benchmark_dspdc import coupling, erm, solve, steps
 from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
 from benchmark_dspdc.algorithms.importance import majorants
-from benchmark_dspdc.constants import pair_norms2
+from benchmark_dspdc.coupling import pair_norms2
 from benchmark_dspdc.sampling import Partition, draw, generator, partition, stepped, weighted
 
 #: The package exports a function of that name.
-constants = import_module("benchmark_dspdc.constants")
 
 N, P, D = 30, 12, 5
 ITERATIONS = 200
@@ -173,11 +171,11 @@ def test_norms_of_all_pairs(operator, m, q, monkeypatch):
     assert largest == pytest.approx(exact.max())
     assert all((np.outer(*pair) ** 2 >= exact * (1 - 1e-9)).all() for pair in found)
 
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     bounds, kind = pair_norms2(problem.operator, dual, primal)
     assert (bounds >= exact * (1 - 1e-9)).all()
     assert kind == "upper bounds" or 1 in (m, q)
-    monkeypatch.setattr(constants, "MOST_PAIRS", 1)
+    monkeypatch.setattr(coupling, "MOST_PAIRS", 1)
     assert pair_norms2(problem.operator, dual, primal)[0] is None
     found, largest, _ = majorants(problem.operator, dual, primal)
     assert largest >= exact.max() * (1 - 1e-9)

@@ -1,6 +1,5 @@
 import copy
 import pickle
-from importlib import import_module
 from itertools import chain, combinations
 
 import cvxpy as cp
@@ -11,9 +10,9 @@ from conftest import LOSSES
 from replay import drawn_batches, drawn_blocks
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmark_dspdc import erm, matrix_risk, mt_lmnn, psd, solve, trace_regression
+from benchmark_dspdc import coupling, erm, matrix_risk, mt_lmnn, psd, solve, trace_regression
 from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
-from benchmark_dspdc.constants import (
+from benchmark_dspdc.coupling import (
     coupling_constant,
     norm2,
     normalised_norms2,
@@ -35,9 +34,6 @@ from benchmark_dspdc.rules import Ascent
 from benchmark_dspdc.sampling import partition
 from benchmark_dspdc.solver import option_names
 from benchmark_dspdc.symmetric import pack, unpack
-
-# The module; the package has a function of this name.
-constants = import_module("benchmark_dspdc.constants")
 
 # Problems, each with all that it stands for written out -----------------------------------
 
@@ -623,7 +619,7 @@ def test_partition_constant_is_the_largest_weighted_block_norm(case, m, q, monke
     constant = partition_constant(operator, dual, primal)
     assert constant.kind == "exact"
     assert constant.value == pytest.approx(exact, rel=1e-9)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     for chunk in (1, 3, 1000):
         monkeypatch.setattr(RankOneOperator, "CHUNK", chunk)
         constant = partition_constant(operator, dual, primal)
@@ -684,7 +680,7 @@ def test_norms_of_normalised_rows_are_exact_or_upper_bounds(case, monkeypatch):
     blocks = partition(n, 5, np.random.default_rng(2))
     exact = [np.linalg.norm(flat[I] / norms[I, None], 2) ** 2 for I in blocks.blocks]
     np.testing.assert_allclose(normalised_norms2(operator, blocks), exact, rtol=1e-8)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     for chunk in (1, 2, 1000):
         monkeypatch.setattr(RankOneOperator, "CHUNK", chunk)
         bounds = normalised_norms2(operator, blocks)
@@ -710,7 +706,7 @@ def test_subset_bound_covers_all_subsets(case, monkeypatch):
             )
             assert subset_bound(operator, m, q).value >= largest * (1 - 1e-10)
     assert norm2(operator).value == pytest.approx(largest, rel=1e-9)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     assert norm2(operator).value >= largest * (1 - 1e-10)
 
 

@@ -1,22 +1,19 @@
 """The constants of a problem, on all operators, against explicit matrices."""
 
-from importlib import import_module
 
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from test_constants import brute_force, make
+from test_coupling import brute_force, make
 from test_matrix_problems import flat_of, metric_problem, risk_problem, trace_problem
 
-from benchmark_dspdc import ProblemConstants, constants, erm
+from benchmark_dspdc import ProblemConstants, constants, coupling, erm, problem_constants
 from benchmark_dspdc.algorithms import METHODS
-from benchmark_dspdc.constants import largest_norm2_below, whole
+from benchmark_dspdc.coupling import largest_norm2_below, whole
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.problem_constants import _blocks
 from benchmark_dspdc.sampling import Partition
-
-module = import_module("benchmark_dspdc.constants")
 
 NAMES = ProblemConstants.NAMES
 KINDS = ("dense", "csr", "factorized", "matrix_risk", "trace_regression", "mt_lmnn")
@@ -76,7 +73,7 @@ def test_constants_are_those_of_the_explicit_matrix(kind, m, q):
 @pytest.mark.parametrize(("m", "q"), [(1, 1), (1, 2), (5, 1), (6, 2), (1.0, 1.0)])
 def test_over_budget_the_constants_lie_between_their_bounds(kind, m, q, monkeypatch):
     problem, blocks = problem_of(kind)
-    monkeypatch.setattr(module, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     monkeypatch.setattr("benchmark_dspdc.problem_constants.budget", lambda operator: 0.0)
     found = constants(problem, m, q, seed=3)
     bounds = 0
@@ -133,7 +130,7 @@ def test_upper_bounds_are_upper_and_lower_bounds_lower_on_hard_matrices(
     n, p = A.shape
     U, V = (A, np.eye(p)) if form == "factorized" else (1e6 * np.eye(n), 1e-6 * A)
     stored = {"dense": A, "csr": scipy.sparse.csr_array(A)}.get(form, (U, V))
-    for where in (module, import_module("benchmark_dspdc.problem_constants")):
+    for where in (coupling, problem_constants):
         monkeypatch.setattr(where, "budget", lambda operator: limit)
     problem = erm(stored, np.ones(n), lambda2=1.0)
     for m, q in ((1, 1), (0.4, 0.4), (1, 0.5), (0.5, 1)):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import steps as formulas
-from ..constants import column_blocks_norm2, row_blocks_norm2
+from ..coupling import column_blocks_norm2, row_blocks_norm2
 from ..jit import index, njit
 from ..losses import dual_prox, nearest_feasible
 from ..operators.pairs import pair_add, pair_cost, pair_fetch, pair_products, rescale

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import check_int, check_number, choose
-from ..constants import norm2
+from ..coupling import norm2
 from ..jit import generic, njit
 from ..losses import Logistic, dual_prox
 from ..operators.entries import add_entries, entries_of

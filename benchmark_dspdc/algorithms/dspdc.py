@@ -20,7 +20,7 @@ import numpy as np
 from .. import steps as formulas
 from ..checks import check_flag, choose
 from ..choice import choose_blocks, estimated_root, iteration_seconds
-from ..constants import ESTIMATED, Constant, check_kind, coupling_constant, exact_constant
+from ..coupling import ESTIMATED, Constant, check_kind, coupling_constant, exact_constant
 from ..jit import generic, njit
 from ..operators.block_couplings import BlockColumns, BlockRows
 from ..operators.couplings import (
@@ -282,7 +282,7 @@ class DSPDC(Algorithm):
     theorem : {1, 2}
         Steps for the distance to the solution, or for the objective gap.
     Lambda : {"auto", "partition", "bound", "heuristic"} or float
-        The bound on |A_I^J|^2; see `benchmark_dspdc.constants`. "auto" is
+        The bound on |A_I^J|^2; see `benchmark_dspdc.coupling`. "auto" is
         "bound" for subsets, and for partitions their exact constant if that
         takes little of the run's time; else an estimate, until a run does not
         move less and less, and "partition" from there on.

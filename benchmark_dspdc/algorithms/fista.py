@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..constants import norm2
+from ..coupling import norm2
 from ..regularizers import primal_step
 from ..threads import single_threaded
 from .base import Algorithm

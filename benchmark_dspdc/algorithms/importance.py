@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import steps as formulas
 from ..checks import check_flag, choose
-from ..constants import column_blocks_norm2, pair_norms2, row_blocks_norm2
+from ..coupling import column_blocks_norm2, pair_norms2, row_blocks_norm2
 from ..sampling import stepped, weighted
 
 #: How probabilities can be chosen.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..constants import row_blocks_norm2
+from ..coupling import row_blocks_norm2
 from ..losses import derivative_all
 from ..sampling import Partition, block_size, partition
 from .dspdc import DSPDC

@@ -7,7 +7,7 @@ with applications to imaging. J. Math. Imaging and Vision 40, 2011 (Algorithm 3)
 """
 
 from .. import steps as formulas
-from ..constants import norm2
+from ..coupling import norm2
 from ..sampling import partition
 from .dspdc import DSPDC
 

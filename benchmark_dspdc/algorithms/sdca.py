@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import steps as formulas
 from ..checks import choose
-from ..constants import normalised_norms2, sampled_norm2
+from ..coupling import normalised_norms2, sampled_norm2
 from ..jit import generic, njit
 from ..operators.dual import announce, batch_cost, fetch, primal_products, push, refresh
 from ..rules import Ascent, dual_step

@@ -19,8 +19,7 @@ every block (I, J) that an iteration can touch, and fast when it is close.
     constant (on the paper's first problem at m = 1, q = 50: 1162 against 1331
     for a partition), and the theorems do not cover it then.
 
-`benchmark_dspdc.constants` as a name of the package is a function, which shows these and the
-other constants of a problem (`benchmark_dspdc.problem_constants`).
+`benchmark_dspdc.constants` shows these beside the other constants of a problem.
 
 What is called an upper bound is one; see `benchmark_dspdc.operators.gram` for how.
 """

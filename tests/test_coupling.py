@@ -1,4 +1,3 @@
-from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -6,8 +5,8 @@ import pytest
 import scipy.sparse
 from conftest import OPERATORS, make_factors, make_problem
 
-from benchmark_dspdc import erm, solve
-from benchmark_dspdc.constants import (
+from benchmark_dspdc import coupling, erm, solve
+from benchmark_dspdc.coupling import (
     coupling_constant,
     norm2,
     normalised_norms2,
@@ -17,9 +16,6 @@ from benchmark_dspdc.constants import (
 )
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.sampling import partition, subset
-
-# The module; the package has a function of this name.
-constants = import_module("benchmark_dspdc.constants")
 
 
 def make(kind, n, p, d=4, seed=0, scale=1.0):
@@ -63,7 +59,7 @@ def test_over_budget_the_partition_constant_is_a_stated_upper_bound(kind, m, q, 
     A, operator = make(kind, 20, 13)
     rng = np.random.default_rng(1)
     dual, primal = partition(20, m, rng), partition(13, q, rng)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     constant = partition_constant(operator, dual, primal)
     exact = brute_force(A, dual, primal)
     assert constant.value >= exact * (1 - 1e-12)
@@ -101,7 +97,7 @@ def test_norm_is_exact_within_the_budget_and_bounded_beyond(kind, nonnegative, m
         operator = as_operator(A if kind == "dense" else scipy.sparse.csr_array(A))
     exact = np.linalg.norm(A, 2) ** 2
     assert norm2(operator).value == pytest.approx(exact, rel=1e-10)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     bound = norm2(operator).value
     assert exact * (1 - 1e-12) <= bound <= (A ** 2).sum() * (1 + 1e-12)
     if nonnegative and kind != "factorized":
@@ -158,7 +154,7 @@ def test_normalised_norms_are_exact_or_bound_from_above(kind, m, monkeypatch):
 
     expected = np.array([exact(I) for I in blocks.blocks])
     np.testing.assert_allclose(normalised_norms2(operator, blocks), expected, rtol=1e-10)
-    monkeypatch.setattr(constants, "budget", lambda operator: 0.0)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
     bound = normalised_norms2(operator, blocks)
     assert (bound >= expected * (1 - 1e-12)).all()
     assert (bound <= np.diff(blocks.starts)).all()
@@ -213,7 +209,7 @@ def test_sampled_norms_of_batches_are_near_the_true_ones(operator):
 
 
 def test_sampled_norms_are_told_from_fewer_rows(monkeypatch):
-    monkeypatch.setattr(constants, "SAMPLED_ROWS", 50)
+    monkeypatch.setattr(coupling, "SAMPLED_ROWS", 50)
     problem = make_problem("dense", n=400, p=30, d=8)
     rng = np.random.default_rng(0)
     true = normalised_norms2(problem.operator, partition(400, 200, rng)).max()
