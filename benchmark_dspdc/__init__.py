@@ -8,24 +8,37 @@ The unknowns may also be positive semi-definite matrices: `matrix_risk`,
 `trace_regression`, `mt_lmnn`.
 """
 
-from .matrix_problems import matrix_risk, mt_lmnn, trace_regression
-from .problem import Certificate, Problem, erm
-from .problem_constants import ProblemConstants, constants
-from .solver import Result, methods, solve
+from importlib import import_module
+
 from .version import __version__
 
-__all__ = [
-    "Certificate",
-    "Problem",
-    "ProblemConstants",
-    "Result",
-    "__version__",
-    "constants",
-    "erm",
-    "matrix_risk",
-    "methods",
-    "mt_lmnn",
-    "solve",
-    "trace_regression",
-]
+#: The module of each public name. They are loaded when they are first asked for: that takes
+#: seconds, and most commands of ``python -m benchmark_dspdc`` need few of them.
+_MODULES = {
+    "Certificate": "problem",
+    "Problem": "problem",
+    "ProblemConstants": "problem_constants",
+    "Result": "solver",
+    "constants": "problem_constants",
+    "erm": "problem",
+    "matrix_risk": "matrix_problems",
+    "methods": "solver",
+    "mt_lmnn": "matrix_problems",
+    "solve": "solver",
+    "trace_regression": "matrix_problems",
+}
 
+__all__ = ["__version__", *_MODULES]
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    # Next time it is found without this function.
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

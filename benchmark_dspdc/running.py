@@ -108,7 +108,7 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     outputs, output = _place_of_results(folder, stem)
     curves = _Curves(folder, stem, private=NO_CACHE in arguments)
     environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | curves.environment
-    with sigterm_stops(), tempfile.TemporaryFile() as notes:
+    with sigterm_stops(), _open_notes() as notes:
         command = [
             sys.executable, "-m", "benchmark_dspdc.noted", str(notes.fileno()), "run", str(folder),
             *(argument for argument in arguments if argument != NO_CACHE), "--no-display",
@@ -132,6 +132,13 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
         _tell(f"no result file was written. {curves.where()}")
     curves.end(written=file is not None)
     return Run(file, code, late, failed)
+
+
+def _open_notes():
+    """A file for `noted`: in memory where there are such files, as a disk may be full."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("benchmark_dspdc-failed"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _failed(notes):

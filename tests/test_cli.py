@@ -9,6 +9,7 @@ import pytest
 from conftest import REPO
 from rich.console import Console
 
+import benchmark_dspdc
 from benchmark_dspdc import running
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.results import read_results, to_targets
@@ -197,3 +198,51 @@ def test_import_shows_progress_when_asked(tmp_path, monkeypatch, capsys):
     file.write_text("1 1:0.5 3:2\n-1 2:1\n")
     import_file("small", file, progress=True)
     assert "reading small.txt" in capsys.readouterr().out
+
+
+#: The command line, where Ctrl-C comes while a module is loaded.
+EARLY = """
+import runpy, signal, sys
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pyarrow":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+sys.argv = ["benchmark_dspdc", "run"]
+runpy.run_module("benchmark_dspdc", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_ctrl_c_before_a_command_has_begun_is_one_line():
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY], cwd=REPO, capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode == 130
+    assert done.stderr == "benchmark_dspdc: interrupted\n"
+
+
+#: What the command line loads before it knows what to do.
+LOADED = """
+import sys
+import benchmark_dspdc.cli
+print(*{"numba", "numpy", "pandas", "scipy", "benchopt"} & set(sys.modules))
+from benchmark_dspdc import *
+print(erm.__module__, solve.__module__, constants.__module__)
+"""
+
+
+def test_nothing_slow_is_loaded_before_it_is_needed():
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=REPO, capture_output=True, text=True, timeout=60,
+    )
+    assert done.stdout == (
+        "\nbenchmark_dspdc.problem benchmark_dspdc.solver benchmark_dspdc.problem_constants\n"
+    ), done.stderr
+
+
+def test_names_of_the_package_are_listed_and_unknown_ones_are_no_attributes():
+    assert set(benchmark_dspdc.__all__) <= set(dir(benchmark_dspdc))
+    for name in benchmark_dspdc.__all__:
+        assert getattr(benchmark_dspdc, name) is not None
+    with pytest.raises(AttributeError, match="module 'benchmark_dspdc' has no attribute 'sovle'"):
+        benchmark_dspdc.sovle  # noqa: B018

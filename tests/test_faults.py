@@ -751,6 +751,14 @@ def test_a_solver_that_raises_is_named_by_the_command_and_in_the_report(run_a_co
         assert set(frame["solver_name"]) == {"SDCA[m=1,order=random]"}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory, of Linux")
+def test_notes_on_solvers_that_fail_are_on_no_disk():
+    with running._open_notes() as notes:
+        assert os.readlink(f"/proc/self/fd/{notes.fileno()}").startswith("/memfd:")
+        os.write(notes.fileno(), b'["D", "O", "S"]\n["D", "O", "S"]\n["D", "O')
+        assert running._failed(notes) == ("S on D, O",)
+
+
 # Stale results ----------------------------------------------------------------------
 
 def edit(file, old, new):
