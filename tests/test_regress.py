@@ -182,9 +182,9 @@ def test_what_cannot_be_compared_is_no_pass(place, capsys, change, message):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "is not a baseline"), ("[]", "is not a baseline"), ("{}", "is not a baseline"),
-    ('{"format": 99}', "has format 99"), ('{"format": 3, "figures": [3]}', "is not a baseline"),
-    ('{"format": 3, "figures": [{"work": {"a": ["x"]}}]}', "is not a baseline"),
-    ('{"format": 3, "figures": []}', "is not a baseline"), ("[" * 10**5, "is not a baseline"),
+    ('{"format": 99}', "has format 99"), ('{"format": 4, "figures": [3]}', "is not a baseline"),
+    ('{"format": 4, "figures": [{"work": {"a": ["x"]}}]}', "is not a baseline"),
+    ('{"format": 4, "figures": []}', "is not a baseline"), ("[" * 10**5, "is not a baseline"),
 ])
 def test_files_that_are_no_baselines_are_named(place, capsys, text, message):
     file = place.folder / "other.json"
@@ -523,12 +523,12 @@ def test_a_time_is_a_multiple_of_what_the_reference_took_at_the_ends_of_each_str
     def times(frame):
         return [own["times"][effort.TIME] for own in effort.figures_of(frame).values()]
 
-    # For the two methods of a file (0.11 s a decade in the middle, and 0.2), 590 passes in 8.
+    # For the two methods of a file (0.1 s a decade at least, and 0.2), 590 passes in 8.
     alone = measured()
-    assert times(alone) == pytest.approx([8 * 110 / 590, 8 * 200 / 590], rel=2e-3)
+    assert times(alone) == pytest.approx([8 * 100 / 590, 8 * 200 / 590], rel=2e-3)
     assert times(busy(alone, 0, 0, 59, 3.0)) == pytest.approx(times(alone), rel=1e-9)
-    # Where it begins and ends the reference is half of each, in one repetition, not in the middle.
-    assert times(busy(alone, 1, 20, 40, 3.0)) == pytest.approx(times(alone), rel=0.01)
+    # Where it begins and ends the reference is half of each, so two stretches of sixty seem short.
+    assert times(busy(alone, 1, 20, 40, 3.0)) == pytest.approx(times(alone), rel=0.02)
     # A repetition that was disturbed unseen does not count.
     hit = alone["idx_rep"] == 2
     disturbed = alone.assign(time=alone["time"].where(~hit, 5.0 * alone["time"]))

@@ -14,7 +14,7 @@ from .lines import plain
 from .results import GAPS
 
 #: Of the format of baseline files.
-FORMAT = 3
+FORMAT = 4
 
 
 class CannotCompare(ValueError):

@@ -212,14 +212,16 @@ def _by_repetition(frame, last):
 
 
 def _typical(times, samples, least):
-    """The median of times, and how far any sample is from it; None if that is not known."""
+    """The median of times, and how far any sample is from theirs; None if that is not known."""
     if None in times:
         return None
     value = float(np.median(times))
     if not 0.0 < value < math.inf:
         return None
     known = [time for time in samples if time is not None and math.isfinite(time)]
-    spread = max([least, *(abs(time / value - 1.0) for time in known)])
+    # Repetitions are all above a time that is the least of them.
+    middle = float(np.median(known)) if known else value
+    spread = max([least, *(abs(time / middle - 1.0) for time in known)])
     value, spread = float(f"{value:.5g}"), float(f"{spread:.3g}")
     return dict(value=value, spread=spread) if math.isfinite(spread) and value > 0.0 else None
 
