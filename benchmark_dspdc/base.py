@@ -31,6 +31,10 @@ from .threads import VARIABLE as THREADS
 #: another day the same machine may have other neighbours.
 RUNS, KEPT_SECONDS = 3, 86400
 
+#: Times that are too long are measured so many times by turns with the commit's: a machine may
+#: have become slower for longer than any number of runs takes.
+TURNS = 3
+
 #: Keys of a config that decide how long curves are; both commits are run with today's.
 LENGTHS = ("max-runs", "n-repetitions", "timeout")
 
@@ -94,7 +98,7 @@ class Base:
         """
         commit = self.commit()
         with self._checked_out(commit) as folder:
-            found = {config: self._as_of(folder, config) for config in self.configs}
+            found = self._configs_of(folder)
             kept = self._kept(commit, here, known, found)
             with suppress(CannotCompare, OSError):
                 if 0.0 <= time.time() - kept.stat().st_mtime < KEPT_SECONDS:
@@ -121,6 +125,34 @@ class Base:
                 _forget(kept.parent)
                 write_baseline(made, kept)
         return made
+
+    def by_turns(self, lines, now):
+        """The problems of some lines, run as of the commit and as they are now, by turns.
+
+        Parameters
+        ----------
+        lines : list of Line
+        now : Guarded
+            What is compared with the commit.
+
+        Returns
+        -------
+        commit : str
+        pairs : list of tuple
+            Results of the commit and of now, each a list of frames.
+        """
+        commit = self.commit()
+        with self._checked_out(commit) as folder:
+            own = {config: path for config, path in self._configs_of(folder).items()
+                   if path.is_file()}
+            lengths = {path: _lengths(config) for config, path in own.items()}
+            then = Guarded(list(own.values()), folder, lengths)
+            then.problems = {path: now.problems[config] for config, path in own.items()}
+            # Read here, as the commit's are gone with its folder.
+            return commit, [
+                tuple(list(map(read_results, guarded.again(lines))) for guarded in (then, now))
+                for _ in range(TURNS)
+            ]
 
     def _check_complete(self, commit, known, made):
         """Raise if a method has no times though the commit has it: it failed, and is not new."""
@@ -152,6 +184,9 @@ class Base:
         )
         digest = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
         return cache_home() / "times" / f"{digest}.json"
+
+    def _configs_of(self, folder):
+        return {config: self._as_of(folder, config) for config in self.configs}
 
     def _as_of(self, folder, config):
         """Where a config is, or would be, among the files of the commit."""

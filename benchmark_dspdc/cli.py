@@ -304,6 +304,7 @@ def _regress(options):
             results, options.baseline, update=options.update, add=options.add,
             work_only=options.work_only, time_only=options.time_only, json_file=options.json,
             junit=options.junit, again=guarded and guarded.again, base=base,
+            turns=base and (lambda lines: base.by_turns(lines, guarded)),
         )
     except (ValueError, OSError):
         raise

@@ -52,7 +52,8 @@ class Guarded:
             # All methods of a problem, as times are also compared with those of the others.
             chosen = [word for name in dict.fromkeys(own) for word in ("-d", name)]
             if chosen:
-                found.append([_run(config, "regress_again", chosen, self.folder)])
+                options = [*self.options.get(config, ()), *chosen]
+                found.append([_run(config, "regress_again", options, self.folder)])
         return found
 
 

@@ -73,7 +73,8 @@ class Repository:
                 frame = frame.assign(time=frame["time"] * self.noise[len(self.ran) - 1])
         if isinstance(frame, Exception):
             raise frame
-        file = self.folder.with_name(f"result{self.count}.parquet")
+        # As benchopt does, beside what was run: a commit's files do not stay.
+        file = (folder or self.folder.parent) / f"result{self.count}.parquet"
         frame.to_parquet(file)
         return file
 
@@ -112,13 +113,43 @@ def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_
     assert f"those of commit {commit}, measured on this machine today" in capsys.readouterr().out
     worse = [(row["solver"], row["figure"]) for row in found["figures"]
              if row["outcome"] == "worse"]
-    assert code == 1 and worse == [("SPDC[m=1]", "time a pass")] and repository.ran == []
+    assert code == 1 and worse == [("SPDC[m=1]", "time a pass")]
+    # It is run but to decide what is slow.
+    assert repository.ran == [("the baseline's",) * 2] * base.TURNS
+    repository.ran = []
     (kept,) = (repository.folder.parent / "cache" / "times").iterdir()
     yesterday = time.time() - base.KEPT_SECONDS - 1
     os.utime(kept, (yesterday, yesterday))
-    assert repository.check()[0] == 1 and len(repository.ran) == base.RUNS
+    assert repository.check()[0] == 1 and len(repository.ran) == base.RUNS + base.TURNS
     kept.write_text("{}")
-    assert repository.check()[0] == 1 and len(repository.ran) == 2 * base.RUNS
+    assert repository.check()[0] == 1 and len(repository.ran) == 2 * (base.RUNS + base.TURNS)
+
+
+def test_what_is_slow_now_at_the_commit_too_is_the_machine(repository, capsys):
+    repository.check()
+    repository.write("my.yml", "max-runs: 7\n")
+    repository.commit()
+    repository.check()
+    # From now on the machine is half as fast, to kernels and not to the reference.
+    repository.here, repository.ran = measured(time=2.0, spdc=2.0), []
+    repository.there, repository.options = repository.here, []
+    code, found = repository.check()
+    assert code == 0 and [row["change"] for row in times(found)] == [0.0, 0.0]
+    commit = git(repository.folder, "rev-parse", "--short=12", "HEAD~2")
+    assert found["notes"] == [
+        f"2 times are above what is allowed beside the baseline; by turns with commit {commit} it "
+        "is 0"
+    ]
+    assert "2 times are above what is allowed: measured by turns" in capsys.readouterr().out
+    # Only their problems, and curves as long as those they are compared with.
+    data = repository.here["dataset_name"].iloc[0]
+    assert repository.ran == [("the baseline's",) * 2] * base.TURNS
+    assert repository.options == [["--max-runs", "7", "-d", data]] * base.TURNS
+    # A method that is slower than the commit's is found on such a machine as well.
+    repository.here = measured(time=2.0, spdc=2.6)
+    code, found = repository.check()
+    assert code == 1
+    assert [round(row["change"], 3) for row in times(found)] == [0.0, 0.3]
 
 
 def test_the_commit_is_run_with_its_own_config_and_curves_as_long_as_now(repository):

@@ -503,6 +503,18 @@ def test_long_times_are_run_again_before_they_count(place, capsys):
         assert any("nothing could be run again" in note for note in json.loads(
             out.read_text()
         )["notes"])
+    # If the commit of the baseline cannot be run either, five runs decide, and it is told.
+    def refuses(lines):
+        raise regress.CannotCompare("no git")
+    for without in (refuses, lambda lines: ("abc", [([], [])])):
+        asked.clear()
+        assert 1 == regress.regress(
+            lambda: files, baseline, json_file=out, again=lambda lines: again(lines, 1.4),
+            turns=without,
+        )
+        assert len(asked) == 4
+        (note,) = json.loads(out.read_text())["notes"]
+        assert note.startswith("not measured by turns with the commit of the baseline: ")
     # More work is no noise.
     files = [[place(measured(passes=1.5))]]
     assert regress.regress(lambda: files, baseline, again=lambda lines: 1 / 0) == 1
@@ -1028,11 +1040,20 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def timed(checkout):
-    """The same with a baseline of times."""
+    """The same with a baseline of times, as a commit."""
     (checkout / "timed.yml").write_text(TIMED)
     code, shown = guarded(checkout, "--update", config="timed")
     assert code == 0, shown
+    # What runs leave is no part of a commit.
+    (checkout / ".gitignore").write_text("outputs\n__cache__\n__pycache__\n*.json\n!timed.json\n")
+    git(checkout, "init", "-q")
+    commit(checkout)
     return checkout
+
+
+def commit(folder):
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "x")
 
 
 def guarded(folder, *options, config="small"):
@@ -1184,11 +1205,7 @@ def test_on_another_machine_a_slowed_kernel_is_caught_beside_the_commit_of_the_b
     other = json.loads(known)
     other["machine"]["processor"] = "another"
     (timed / "timed.json").write_text(json.dumps(other))
-    # What runs leave is no part of a commit.
-    (timed / ".gitignore").write_text("outputs\n__cache__\n__pycache__\n*.json\n!timed.json\n")
-    git(timed, "init", "-q")
-    git(timed, "add", "-A")
-    git(timed, "commit", "-q", "-m", "x")
+    commit(timed)
     try:
         code, shown = guarded(timed, config="timed")
         assert code == 0 and "times on this machine" in shown, shown
@@ -1196,6 +1213,7 @@ def test_on_another_machine_a_slowed_kernel_is_caught_beside_the_commit_of_the_b
         assert "on this machine" in slowed(timed, 0.6)
     finally:
         (timed / "timed.json").write_text(known)
+        commit(timed)
 
 
 @pytest.mark.nightly

@@ -514,7 +514,7 @@ def as_runs(files):
 
 
 def regress(results, baseline, update=False, add=False, work_only=False, time_only=False,
-            json_file=None, junit=None, again=None, base=None, console=None):
+            json_file=None, junit=None, again=None, base=None, turns=None, console=None):
     """Compare results with a baseline; returns the exit code.
 
     Parameters
@@ -536,6 +536,9 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
     base : object or None
         With `is_given` and `times` as `base.Base` has them: what times are compared with if it
         is given, or if those of the baseline are of another machine.
+    turns : callable or None
+        Called with lines whose time stays worse; runs their problems as of the commit of the
+        baseline and as they are, by turns, see `base.Base.by_turns`. Then that decides.
     """
     console, frames = console or Console(), []
     try:
@@ -552,7 +555,7 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
                                          f"{one['commit'] or 'unknown'}, runs: {one['runs']}"))
                 known, why = _timed_here(frames, known, work_only, time_only, base, console)
                 lines, notes = _with_second_tries(
-                    frames, known, work_only, time_only, again, console
+                    frames, known, work_only, time_only, again, turns, console
                 )
                 notes += why
         notes += _told(frames)
@@ -642,14 +645,22 @@ def _timed_here(frames, known, work_only, time_only, base, console):
     ]
 
 
-def _with_second_tries(frames, known, work_only, time_only, again, console):
+def _with_second_tries(frames, known, work_only, time_only, again, turns, console):
     """`compare`, and again with further runs while nothing but times is worse."""
     lines, notes = compare(frames, known, work_only, time_only=time_only)
-    more = []
+    more, untold = [], []
     for before, after in pairwise(COUNTS):
         slower = worse(lines)
         if again is None or not slower or not all(line.is_time for line in slower):
             break
+        if more and turns is not None:
+            console.print(f"{counted(len(slower), 'time')} above what is allowed: measured by "
+                          "turns with the commit of the baseline")
+            try:
+                lines, told = _by_turns(lines, slower, known, *turns(slower))
+                return lines, [*notes, told]
+            except CannotCompare as error:
+                untold = [f"not measured by turns with the commit of the baseline: {error}"]
         console.print(f"{counted(len(slower), 'time')} above what is allowed: measured again")
         found = [read_results(files) for _ in range(before, after) for files in again(slower)]
         measured = [set(figures_of(frame)) for frame in found]
@@ -662,7 +673,37 @@ def _with_second_tries(frames, known, work_only, time_only, again, console):
             break
         more += found
         lines, notes = compare(frames, known, work_only, more, time_only)
-    return lines, notes
+    return lines, notes + untold
+
+
+def _by_turns(lines, slower, known, commit, pairs):
+    """Lines of which some are decided by runs of a commit and of now, and a note on that.
+
+    Such a line says by how much its time differs from the commit's now, when the machine may be
+    another one than it was when the baseline was made.
+    """
+    last = {key_of(row): row["last"] for row in known["figures"]}
+    ratios = {}
+    for pair in pairs:
+        then, now = ({
+            key: own["times"] for frame in some for key, own in figures_of(frame, last).items()
+        } for some in pair)
+        for line in slower:
+            times = [found.get(line.key, {}).get(line.figure, math.inf) for found in (then, now)]
+            others = [{key for key in found if key[:2] == line.key[:2]} for found in (then, now)]
+            if math.isinf(times[0]) or (line.figure == BESIDE and others[0] != others[1]):
+                raise CannotCompare(
+                    f"commit {commit[:12]} has no {line.figure} of {name_of(line.key)}"
+                )
+            ratios.setdefault(line, []).append(times[1] / times[0])
+    lines = [
+        line._replace(now=line.was * statistics.median(ratios[line])) if line in ratios else line
+        for line in lines
+    ]
+    return lines, (
+        f"{counted(len(slower), 'time')} above what is allowed beside the baseline; by turns with "
+        f"commit {commit[:12]} it is {len(worse(lines))}"
+    )
 
 
 def _write_files(lines, notes, error, json_file, junit):
