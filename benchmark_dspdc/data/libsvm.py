@@ -42,13 +42,12 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,127}")
 # scikit-learn's parser keeps an index in a C int, and scipy's 32-bit matrices need one more.
 MAX_INDEX = 2**31 - 2
 
-# A wider matrix needs more than a gigabyte for the column pointers of its CSC form alone. The
-# widest LIBSVM sets have some fifty million features, so such a width is rather a damaged index;
-# a user who means it can say so.
-MAX_INFERRED_FEATURES = 2**28
+# An import takes 12 bytes of memory for each feature, as the cached CSC form has a pointer for it.
+# The widest LIBSVM sets have some fifty million features.
+MAX_FEATURES = 2**28
 
-# The same without a reason in the file itself: up to this many features, or up to so many for each
-# stored entry, are believed. Real sets have more entries than features.
+# Without an explicit number up to this many features, or up to so many for each stored entry, are
+# believed. Real sets have more entries than features.
 BELIEVED_FEATURES = 2**20
 FEATURES_PER_ENTRY = 100
 
@@ -350,9 +349,9 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
         The file: plain text, or compressed with bzip2, gzip or xz. Its first bytes decide, not
         its name.
     n_features : int, optional
-        Number of features. The default is the number in libsvmdata's table if the name is
-        listed, else the largest index in the file, if that is at most 2**20 or 100 times the
-        stored entries.
+        Number of features, up to 2**28. The default is the number in libsvmdata's table if the
+        name is listed, else the largest index in the file, if that is at most 2**20 or 100 times
+        the stored entries.
     max_bytes : int, optional
         Largest accepted size of the text after decompression. The default is 2**36, and for a
         compressed file no more than 100 times its own size and 2**24: what unpacks to more is a
@@ -957,14 +956,14 @@ def _parse_as(name, path, n_features=None, max_bytes=None, progress=False):
     """Read a LIBSVM-format file into a CSR matrix, as wide as the data set is, and labels."""
     listed = _table().get(name)
     if n_features is not None:
-        n_features = check_int(n_features, "n_features", high=MAX_INDEX)
+        n_features = check_int(n_features, "n_features", high=MAX_FEATURES)
         source = "n_features"
     elif listed is not None:
         n_features, source = listed.n_features, "libsvmdata's table"
     X, y = _parse(path, max_bytes, progress)
     if n_features is None:
         n_features = X.shape[1]
-        believed = min(MAX_INFERRED_FEATURES, _believed_features(X))
+        believed = min(MAX_FEATURES, _believed_features(X))
         if n_features > believed:
             raise ValueError(
                 f"{path}: feature index {n_features} is suspiciously large for {X.nnz} stored "

@@ -651,7 +651,11 @@ def _with_second_tries(frames, known, work_only, time_only, again, turns, consol
     more, untold = [], []
     for before, after in pairwise(COUNTS):
         slower = worse(lines)
-        if again is None or not slower or not all(line.is_time for line in slower):
+        long = [line for line in slower if line.is_time]
+        if long and len(long) < len(slower):
+            notes.append(f"{counted(len(long), 'time')} above what is allowed in few runs, which "
+                         "may be noise: as work is worse, they are not measured again")
+        if again is None or not slower or len(long) < len(slower):
             break
         if more and turns is not None:
             console.print(f"{counted(len(slower), 'time')} above what is allowed: measured by "
