@@ -709,8 +709,8 @@ RESULTS = Surface(
     r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after \d+ of "
     r"\d+ checks",
     tuple(f"report/{name}.py" for name in (
-        "files", "results", "summary", "verdicts", "page", "report", "figures", "complexity",
-        "regress", "effort", "baseline", "lines", "trend",
+        "files", "thrift", "results", "summary", "verdicts", "page", "report", "figures",
+        "complexity", "regress", "effort", "baseline", "lines", "trend",
     )),
 )
 
