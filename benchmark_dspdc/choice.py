@@ -14,7 +14,6 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
 
 from .losses import LOSSES
 from .sampling import block_size
@@ -222,6 +221,8 @@ def calibrated(problem, seconds=0.05):
     A few pairs of block sizes are timed, each for an equal share of the given
     seconds at most, and the prices that are not negative and fit best are taken.
     """
+    from scipy.optimize import nnls  # slow to load, and used nowhere else
+
     from .algorithms.dspdc import DSPDC
 
     n, p = problem.shape
@@ -245,7 +246,7 @@ def calibrated(problem, seconds=0.05):
     found = 1e9 * np.array(found)
     counts = parts(problem.operator, np.ceil(n / np.ceil(n / ms)), np.ceil(p / np.ceil(p / qs)))
     weights = 1.0 / found
-    prices, _ = scipy.optimize.nnls(counts * weights[:, None], found * weights)
+    prices, _ = nnls(counts * weights[:, None], found * weights)
     return Prices(*prices)
 
 

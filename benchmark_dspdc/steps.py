@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 
 class Steps(NamedTuple):
@@ -111,6 +110,8 @@ def dspdc_importance(n, rows, columns, lam, gamma):
     r, s = len(rows), len(columns)
     product = (rows.max() * columns.max()) ** 2 / (lam * gamma * n)
     if product > 0.0:
+        from scipy.optimize import brentq  # slow to load, and used nowhere else
+
         a2, b2 = (rows / rows.max()) ** 2, (columns / columns.max()) ** 2
 
         def primal_weight(log_z):

@@ -30,7 +30,7 @@ class Repository:
         Of each run of other files: what the commit's `objective.py` and its config say.
     """
 
-    def __init__(self, folder, monkeypatch):
+    def __init__(self, folder, baseline, monkeypatch):
         self.folder, self.count = folder / "benchmark", 0
         self.here = self.there = measured()
         self.ran, self.options, self.noise, self.config = [], [], None, self.folder / "my.yml"
@@ -39,12 +39,7 @@ class Repository:
         (self.folder / "benchmark_dspdc" / "noted.py").write_text("")
         self.write("objective.py", "the baseline's")
         self.write("my.yml", "the baseline's")
-        files = []
-        for k in range(5):
-            files.append(str(folder / f"{k}.parquet"))
-            measured().assign(**{"system-processor": "another"}).to_parquet(files[-1])
-        self.baseline = str(self.folder / "my.json")
-        assert main(["regress", *files, "--baseline", self.baseline, "--update"]) == 0
+        self.baseline = str(shutil.copy(baseline, self.folder / "my.json"))
         git(self.folder, "init", "-q")
         self.commit()
         self.write("objective.py", "a later one's")
@@ -87,9 +82,20 @@ class Repository:
         return code, json.loads(out.read_text())
 
 
+@pytest.fixture(scope="module")
+def baseline_of_another(tmp_path_factory):
+    """A baseline of five runs, made on another machine."""
+    folder = tmp_path_factory.mktemp("another")
+    files = [str(folder / f"{k}.parquet") for k in range(5)]
+    for file in files:
+        measured().assign(**{"system-processor": "another"}).to_parquet(file)
+    assert main(["regress", *files, "--baseline", str(folder / "my.json"), "--update"]) == 0
+    return folder / "my.json"
+
+
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
-    return Repository(tmp_path, monkeypatch)
+def repository(tmp_path, baseline_of_another, monkeypatch):
+    return Repository(tmp_path, baseline_of_another, monkeypatch)
 
 
 def times(found):

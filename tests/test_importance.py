@@ -153,7 +153,7 @@ def test_without_coupling_the_steps_by_importance_are_finite():
     assert found.iterations == 5.0
     assert np.isfinite(found.tau).all() and np.isfinite(found.sigma).all()
     assert np.isfinite(steps.spdc_importance(10, np.zeros(5), 0.1, 1.0).tau).all()
-    problem = erm(np.zeros((6, 4)), np.ones(6), "logistic")
+    problem = erm(np.zeros((6, 4)), np.ones(6), "smoothed_hinge")
     for method in ("dspdc", "spdc", "sdca"):
         assert solve(problem, method, tol=1e-8, probabilities="importance").status == "converged"
 
@@ -292,13 +292,12 @@ def expected_iterates(A, b, loss, step, lam, gamma, method, options, groups=None
 
 
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 @pytest.mark.parametrize("case", CASES)
-def test_iterates_are_those_of_the_transcription(case, loss):
+def test_iterates_are_those_of_the_transcription(case, operator, loss):
     method, options = CASES[case]
-    runs = []
-    for operator in OPERATORS:
-        problem, A = uneven_problem(operator, loss)
-        runs.append(METHODS[method](problem, seed=3, probabilities="importance", **options))
+    problem, A = uneven_problem(operator, loss)
+    algorithm = METHODS[method](problem, seed=3, probabilities="importance", **options)
     iterates = expected_iterates(
         A, problem.b, loss, lambda J, c, tau: primal_step(c, tau, 0.01, 0.1), problem.lam,
         problem.gamma, method, options,
@@ -306,33 +305,32 @@ def test_iterates_are_those_of_the_transcription(case, loss):
     done = 0
     for t, (x, y, _) in enumerate(iterates, 1):
         if t in (1, 2, 3, 10, 50, ITERATIONS):
-            for algorithm in runs:
-                algorithm.advance(t - done)
-                np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
-                np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
+            algorithm.advance(t - done)
+            np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
+            np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
             done = t
     assert done == ITERATIONS
 
 
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-def test_sdca_iterates_are_those_of_the_transcription(loss, m):
-    for operator in OPERATORS:
-        problem, A = uneven_problem(operator, loss)
-        algorithm = SDCA(problem, seed=4, m=m, probabilities="importance")
-        blocks, _, _ = partitions(N, P, m, P, 4)
-        parts = [np.array([i]) for i in range(N)] if m == 1 else blocks.blocks
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
+def test_sdca_iterates_are_those_of_the_transcription(operator, loss, m):
+    problem, A = uneven_problem(operator, loss)
+    algorithm = SDCA(problem, seed=4, m=m, probabilities="importance")
+    blocks, _, _ = partitions(N, P, m, P, 4)
+    parts = [np.array([i]) for i in range(N)] if m == 1 else blocks.blocks
 
-        def scale_of(K, A=A):
-            return np.linalg.norm(A[K] / np.linalg.norm(A[K], axis=1, keepdims=True), 2) ** 2
+    def scale_of(K):
+        return np.linalg.norm(A[K] / np.linalg.norm(A[K], axis=1, keepdims=True), 2) ** 2
 
-        worst = np.array([scale_of(K) * np.max(np.sum(A[K] ** 2, axis=1)) for K in parts])
-        weights = 1.0 + worst / (problem.lam * problem.gamma * N)
-        batches = drawn_batches(algorithm, ITERATIONS, 4, weights / weights.sum())
-        x, y = prox_sdca(A, problem.b, loss, 0.01, 0.1, batches, scale_of)
-        algorithm.advance(ITERATIONS)
-        np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
-        np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
+    worst = np.array([scale_of(K) * np.max(np.sum(A[K] ** 2, axis=1)) for K in parts])
+    weights = 1.0 + worst / (problem.lam * problem.gamma * N)
+    batches = drawn_batches(algorithm, ITERATIONS, 4, weights / weights.sum())
+    x, y = prox_sdca(A, problem.b, loss, 0.01, 0.1, batches, scale_of)
+    algorithm.advance(ITERATIONS)
+    np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
+    np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 0.01])

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import transcriptions
-from conftest import LOSSES
+from conftest import LOSSES, daily
 from replay import drawn_batches, drawn_blocks
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -136,6 +136,12 @@ def written(request):
     return PROBLEMS[request.param]()
 
 
+#: For tests of all methods, which by day need no more than one loss of each problem.
+all_methods = pytest.mark.parametrize("written", daily(
+    PROBLEMS, "matrix_risk-smoothed_hinge", "trace_regression", "mt_lmnn", "mt_lmnn-shared"
+), indirect=True)
+
+
 # (method, options): rows walked, columns walked, both ways of sampling.
 RUNS = {
     "dspdc rows": ("dspdc", dict(m=4, q=0.5, Lambda="partition")),
@@ -195,6 +201,7 @@ def optimum_by_cvxpy(written):
     return value, np.array([transcriptions.positive_part(x.value) for x in X])
 
 
+@all_methods
 def test_optimal_value_agrees_with_an_independent_solver_whatever_the_method(written):
     problem = written.problem
     expected, X = optimum_by_cvxpy(written)
@@ -1339,6 +1346,7 @@ def test_unknown_moduli_are_refused():
 
 # Pickling -----------------------------------------------------------------------------------
 
+@all_methods
 def test_problems_and_results_can_be_pickled(written):
     problem = written.problem
     result = solve(problem, m=4, tol=1e-4)

@@ -43,7 +43,7 @@ def same(alone, together, calls=(1, 7, 40)):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("sampling", daily(["partition", "subset"], "partition"))
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "factorized"))
 def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
     problem = make_problem(operator, "smoothed_hinge", n=N, p=P, d=D)
     options = dict(seed=5, m=m, q=q, sampling=sampling)
@@ -53,8 +53,8 @@ def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
 
 
 @pytest.mark.parametrize("options", [
-    dict(adaptive=True), dict(probabilities="importance"), dict(theorem=2), dict(m=N, q=P),
-    dict(m=10, q=2), dict(sampling="subset"),
+    dict(adaptive=True), dict(theorem=2), dict(m=N, q=P), dict(m=10, q=2),
+    *daily([dict(probabilities="importance"), dict(sampling="subset")]),
 ])
 def test_threads_with_all_kinds_of_steps(always, options):
     problem = make_problem("factorized", n=N, p=P, d=D)

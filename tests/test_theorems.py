@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS
+from conftest import LOSSES, OPERATORS, daily
 from replay import drawn_blocks, start_from
 from transcriptions import algorithm_1, matrix_algorithm_1, remark_1
 
@@ -376,7 +376,7 @@ def compare_with_fault(case, m, q, fault, by=2.0, seeds=40, left=None, **options
 
 
 @pytest.mark.parametrize("theorem", [1, 2])
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_steps_times_four_violate_the_theorems(operator, theorem):
     """The square loss, which bounds no y, and blocks whose norms come near Lambda."""
     case, alike = vectors(operator, "square", lambda2=0.01), ones(4, 0.1, operator=operator)
@@ -390,7 +390,7 @@ def test_steps_times_four_violate_the_theorems(operator, theorem):
         )
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_a_ybar_without_its_factor_violates_theorem_1(operator):
     """Single rows that have nothing in common: y is r times too slow to reach x."""
     compare_with_fault(unity(8, 1e-3, operator), 1, 8, ybar_without_its_factor, by=10.0)
@@ -403,7 +403,7 @@ def test_an_xbar_that_stays_extrapolated_violates_the_theorems():
     compare_with_fault(case, 1, 1, xbar_stays_extrapolated, theorem=2, nats=20.0)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_one_draw_for_both_blocks_violates_theorem_1(operator):
     """Of the four pairs of coordinates only two ever meet."""
     case = ones(2, 0.03, np.array([-1.0, 1.0]), operator)

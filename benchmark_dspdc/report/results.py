@@ -152,9 +152,8 @@ def _lacking(frame, file):
     """Sentences on methods that a file has on one problem but not on another."""
     runs = frame.groupby(RUN, sort=False).size().index
     found = {key[:3] for key in runs}
-    where = dict.fromkeys(key[:2] for key in runs)
-    pairs = [(*p, s) for p in where for s in dict.fromkeys(key[2] for key in runs)]
-    missing = [pair for pair in pairs if pair not in found]
+    where, solvers = dict.fromkeys(key[:2] for key in runs), dict.fromkeys(key[2] for key in runs)
+    missing = [(*p, s) for p in where for s in solvers if (*p, s) not in found]
     if not missing:
         return []
     return [
