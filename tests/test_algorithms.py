@@ -30,9 +30,7 @@ def make_dspdc(cls, problem, seed, m, q, sampling, **options):
 
 @pytest.mark.parametrize("sampling", ["partition", "subset"])
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
-@pytest.mark.parametrize(
-    ("operator", "loss"), kernels(("dense", "square"), ("dense", "logistic"))
-)
+@pytest.mark.parametrize(("operator", "loss"), kernels(("dense", "square")))
 def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q, sampling):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)

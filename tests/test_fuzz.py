@@ -12,7 +12,7 @@ import pytest
 from conftest import REPO
 
 #: Cases of each surface. Options mean kernels to compile, a table or a page takes a while.
-CASES = dict.fromkeys(fuzz.SURFACES, 200) | {"options of methods": 150, "result files": 110}
+CASES = dict.fromkeys(fuzz.SURFACES, 200) | {"options of methods": 150, "result files": 80}
 
 
 @pytest.mark.parametrize("name", fuzz.SURFACES)
@@ -39,7 +39,7 @@ def digests(folder):
     found = {}
     for name, surface in fuzz.SURFACES.items():
         tally = fuzz.Tally(surface._replace(run=lambda case, folder: None), folder)
-        fuzz.search(tally, 30, seed=7)
+        fuzz.search(tally, 15, seed=7)
         found[name] = [digest.hex() for digest in tally.outcomes]
     return found
 

@@ -410,7 +410,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [*OPERATORS, *MATRICES])
+@pytest.mark.parametrize("kind", daily([*OPERATORS, *MATRICES], "dense", "metrics"))
 @pytest.mark.parametrize(("method", "options"), RUNS)
 def test_the_gap_closes_on_every_operator(method, options, kind):
     if kind in MATRICES:

@@ -2,7 +2,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, kernels, make_problem
+from conftest import LOSSES, OPERATORS, daily, kernels, make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
@@ -45,7 +45,7 @@ def test_optimal_value_agrees_with_an_independent_solver(operator, loss, lambda1
         assert result.dual <= expected + 1e-8
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_solutions_agree_with_scikit_learn_where_the_model_coincides(operator):
     problem = make_problem(operator, "square", lambda1=0.0, n=60)
     A, n = dense(problem), 60

@@ -177,7 +177,8 @@ def test_a_process_that_shared_work_ends(always):
         "from benchmark_dspdc import threads; threads.available_cpus = lambda: 2; "
         "from benchmark_dspdc.algorithms import dspdc; dspdc.WORTH = 0.0; "
         "rng = np.random.default_rng(0); "
-        "problem = erm(rng.standard_normal((90, 40)), np.sign(rng.standard_normal(90))); "
+        "factors = rng.standard_normal((90, 5)), rng.standard_normal((5, 40)); "
+        "problem = erm(factors, np.sign(rng.standard_normal(90)), 'smoothed_hinge'); "
         "a = dspdc.DSPDC(problem, m=20, q=21, threads=2); a.advance(50); print(a.iterations)"
     )
     done = subprocess.run(
