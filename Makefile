@@ -18,6 +18,8 @@ SEED ?= 0
 
 # benchopt starts pytest by its name, which must be this environment's.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Runs and tests are many processes; without byte code each compiles every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run figures test regress lint venv speed fuzz nightly clean
 

@@ -280,7 +280,7 @@ def test_the_gap_closes(operator, loss, sampling):
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("name", matrices.PROBLEMS)
+@pytest.mark.parametrize("name", daily(matrices.PROBLEMS, "matrix_risk-smoothed_hinge", "mt_lmnn"))
 def test_the_gap_closes_on_matrices(name, sampling):
     problem = matrices.PROBLEMS[name]().problem
     reference = solve(problem, "sdca", m=5, tol=1e-9)

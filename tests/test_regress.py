@@ -1136,6 +1136,7 @@ class Solver(BaseSolver):
 """
 
 
+@pytest.mark.nightly
 def test_a_plain_solver_that_becomes_slower_is_caught(checkout):
     (checkout / "plain.yml").write_text(
         SMALL.replace('"SPDC[m=1]", "FISTA"', '"Plain"').replace("max-runs: 40", "max-runs: 8")
