@@ -415,6 +415,7 @@ def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monk
         one._checked_out(one.commit()).__enter__()
 
 
+@pytest.mark.nightly
 def test_a_run_of_other_files_takes_their_package(tmp_path):
     """Not the one that is installed, nor that of the process that starts it."""
     for name in ("benchmark_dspdc", "datasets", "solvers", "plots"):

@@ -265,6 +265,7 @@ def seen(page, tmp_path_factory):
 
 # Tests ------------------------------------------------------------------------------
 
+@pytest.mark.nightly
 def test_without_a_network_the_page_is_empty_as_the_docs_say(page, tmp_path):
     found = opened(page, tmp_path)
     change = "; if benchopt ships its scripts, change docs/reading-results.md, Without a network"

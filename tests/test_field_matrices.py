@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import transcriptions_field as authors
+from conftest import daily
 from replay import drawn_batches
 from test_field import FIELD, TRANSCRIBED, authors_iterates, compare
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
@@ -12,10 +13,10 @@ from benchmark_dspdc.algorithms import METHODS
 
 ITERATIONS = 30
 SMALL = {
-    "blocks": lambda: risk_problem("square", n=12, p=4, d=3),
-    "moduli far apart": lambda: risk_problem("square", n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
-    "equal moduli": lambda: risk_problem("square", n=12, p=4, d=3, lam=0.3),
-    "one block": lambda: risk_problem("square", n=12, p=1, d=4),
+    "blocks": lambda: risk_problem(n=12, p=4, d=3),
+    "moduli far apart": lambda: risk_problem(n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
+    "equal moduli": lambda: risk_problem(n=12, p=4, d=3, lam=0.3),
+    "one block": lambda: risk_problem(n=12, p=1, d=4),
     "trace": lambda: trace_problem(n=12, p=3, d=3),
     "metrics": lambda: metric_problem(
         "smoothed_hinge", sizes=(4, 4, 4), d=3, n_impostors=1, lambda0=0.2, lam=0.7
@@ -26,7 +27,9 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("kind", daily(
+    SMALL, "blocks", "moduli far apart", "equal moduli", "one block", "metrics"
+))
 @pytest.mark.parametrize("run", TRANSCRIBED)
 def test_iterates_are_those_of_the_authors_pseudo_code(run, kind):
     method, given, options = TRANSCRIBED[run]
@@ -65,13 +68,13 @@ def test_restarts_are_decided_in_the_metric_of_the_steps():
 # Optima ------------------------------------------------------------------------------------
 
 OPTIMA = {
-    "matrix_risk": lambda: risk_problem("square", n=24, p=4, d=4),
+    "matrix_risk": lambda: risk_problem(n=24, p=4, d=4),
     "trace_regression": lambda: trace_problem(n=24, p=3, d=3),
     "mt_lmnn": lambda: metric_problem(sizes=(6, 4, 6), d=3),
 }
 
 
-@pytest.fixture(scope="module", params=OPTIMA)
+@pytest.fixture(scope="module", params=daily(OPTIMA, "matrix_risk", "mt_lmnn"))
 def solved(request):
     written = OPTIMA[request.param]()
     return written, solve(written.problem, "sdca", tol=1e-12, max_seconds=None, max_passes=20000)
