@@ -12,7 +12,7 @@ import pytest
 from conftest import REPO
 
 #: Cases of each surface. Options mean kernels to compile, a table or a page takes a while.
-CASES = dict.fromkeys(fuzz.SURFACES, 200) | {"options of methods": 150, "result files": 80}
+CASES = dict.fromkeys(fuzz.SURFACES, 200) | {"options of methods": 150, "result files": 60}
 
 
 @pytest.mark.parametrize("name", fuzz.SURFACES)
