@@ -1202,7 +1202,7 @@ def slowed(folder, part):
     rows = json.loads((folder / "out.json").read_text())["figures"]
     worse = {row["solver"] for row in rows if row["outcome"] == WORSE}
     assert worse == {"SPDC[m=1]"}, shown
-    assert "SPDC[m=1] on Factorized" in shown and "FISTA on" not in shown
+    assert "SPDC[m=1] on Factorized" in shown and "SDCA[m=1] on" not in shown
     return shown
 
 
