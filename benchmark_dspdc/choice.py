@@ -221,7 +221,7 @@ def calibrated(problem, seconds=0.05):
     A few pairs of block sizes are timed, each for an equal share of the given
     seconds at most, and the prices that are not negative and fit best are taken.
     """
-    from scipy.optimize import nnls  # slow to load, and used nowhere else
+    from scipy.optimize import nnls  # slow to load, and seldom needed
 
     from .algorithms.dspdc import DSPDC
 

@@ -110,7 +110,7 @@ def dspdc_importance(n, rows, columns, lam, gamma):
     r, s = len(rows), len(columns)
     product = (rows.max() * columns.max()) ** 2 / (lam * gamma * n)
     if product > 0.0:
-        from scipy.optimize import brentq  # slow to load, and used nowhere else
+        from scipy.optimize import brentq  # slow to load, and seldom needed
 
         a2, b2 = (rows / rows.max()) ** 2, (columns / columns.max()) ** 2
 

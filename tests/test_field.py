@@ -105,11 +105,12 @@ def test_sparse_operators_choose_lazy_rows_where_rows_are_short():
 @pytest.mark.parametrize("method, options", [
     ("saga", {}), ("svrg", {}), ("svrg", {"snapshot": "last"}), ("saga", {"m": 90}),
 ])
-def test_linear_steps_with_a_scale_that_falls_fast(method, options, monkeypatch):
+@pytest.mark.parametrize("loss", daily(["smoothed_hinge", "logistic"], "smoothed_hinge"))
+def test_linear_steps_with_a_scale_that_falls_fast(method, options, loss, monkeypatch):
     # A step shrinks x by half and more, so that u is renewed all the time, or is not for long.
-    A, b, *_ = sparse_problem("smoothed_hinge", 0.0, n=300, p=4000)
+    A, b, *_ = sparse_problem(loss, 0.0, n=300, p=4000)
     for lambda2 in (1e-9, 5.0):
-        lazy, eager = lazy_and_eager(monkeypatch, A, b, "smoothed_hinge", 0.0, lambda2)
+        lazy, eager = lazy_and_eager(monkeypatch, A, b, loss, 0.0, lambda2)
         one, other = (METHODS[method](problem, seed=3, **options) for problem in (lazy, eager))
         assert isinstance(one._coupling, LinearRows)
         for count in (1, 7, 900):

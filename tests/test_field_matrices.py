@@ -13,6 +13,7 @@ from benchmark_dspdc.algorithms import METHODS
 
 ITERATIONS = 30
 SMALL = {
+    "blocks, square": lambda: risk_problem("square", n=12, p=4, d=3),
     "blocks": lambda: risk_problem(n=12, p=4, d=3),
     "moduli far apart": lambda: risk_problem(n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
     "equal moduli": lambda: risk_problem(n=12, p=4, d=3, lam=0.3),
@@ -68,6 +69,7 @@ def test_restarts_are_decided_in_the_metric_of_the_steps():
 # Optima ------------------------------------------------------------------------------------
 
 OPTIMA = {
+    "matrix_risk, square": lambda: risk_problem("square", n=24, p=4, d=4),
     "matrix_risk": lambda: risk_problem(n=24, p=4, d=4),
     "trace_regression": lambda: trace_problem(n=24, p=3, d=3),
     "mt_lmnn": lambda: metric_problem(sizes=(6, 4, 6), d=3),

@@ -146,14 +146,15 @@ def test_dspdc_probabilities_are_the_best_for_a_majorant():
             assert least(p / p.sum(), q / q.sum()) >= found.iterations * (1.0 - 1e-9)
 
 
-def test_without_coupling_the_steps_by_importance_are_finite():
+@pytest.mark.parametrize("loss", daily(["smoothed_hinge", "logistic"], "smoothed_hinge"))
+def test_without_coupling_the_steps_by_importance_are_finite(loss):
     found = steps.dspdc_importance(10, np.zeros(5), np.zeros(2), 0.1, 1.0)
     np.testing.assert_allclose(found.p, 0.2)
     np.testing.assert_allclose(found.q, 0.5)
     assert found.iterations == 5.0
     assert np.isfinite(found.tau).all() and np.isfinite(found.sigma).all()
     assert np.isfinite(steps.spdc_importance(10, np.zeros(5), 0.1, 1.0).tau).all()
-    problem = erm(np.zeros((6, 4)), np.ones(6), "smoothed_hinge")
+    problem = erm(np.zeros((6, 4)), np.ones(6), loss)
     for method in ("dspdc", "spdc", "sdca"):
         assert solve(problem, method, tol=1e-8, probabilities="importance").status == "converged"
 
