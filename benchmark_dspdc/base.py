@@ -31,10 +31,6 @@ from .threads import VARIABLE as THREADS
 #: another day the same machine may have other neighbours.
 RUNS, KEPT_SECONDS = 3, 86400
 
-#: Times that are too long are measured so many times by turns with the commit's: a machine may
-#: have become slower for longer than any number of runs takes.
-TURNS = 3
-
 #: Keys of a config that decide how long curves are; both commits are run with today's.
 LENGTHS = ("max-runs", "n-repetitions", "timeout")
 
@@ -126,20 +122,21 @@ class Base:
                 write_baseline(made, kept)
         return made
 
-    def by_turns(self, lines, now):
-        """The problems of some lines, run as of the commit and as they are now, by turns.
+    @contextmanager
+    def turns(self, now):
+        """Some methods run as of the commit and as they are, by turns.
 
         Parameters
         ----------
-        lines : list of Line
         now : Guarded
             What is compared with the commit.
 
-        Returns
-        -------
+        Yields
+        ------
         commit : str
-        pairs : list of tuple
-            Results of the commit and of now, each a list of frames.
+        turn : callable
+            Called with keys, see `lines.Line`; returns the results of the commit and of now, each
+            a list of frames.
         """
         commit = self.commit()
         with self._checked_out(commit) as folder:
@@ -148,11 +145,15 @@ class Base:
             lengths = {path: _lengths(config) for config, path in own.items()}
             then = Guarded(list(own.values()), folder, lengths)
             then.problems = {path: now.problems[config] for config, path in own.items()}
-            # Read here, as the commit's are gone with its folder.
-            return commit, [
-                tuple(list(map(read_results, guarded.again(lines))) for guarded in (then, now))
-                for _ in range(TURNS)
-            ]
+            order = [then, now]
+
+            def turn(keys):
+                # Read here, as the commit's files are gone with its folder.
+                found = {side: list(map(read_results, side.alone(keys))) for side in order}
+                # A machine may become slower and slower.
+                order.reverse()
+                return found[then], found[now]
+            yield commit, turn
 
     def _check_complete(self, commit, known, made):
         """Raise if a method has no times though the commit has it: it failed, and is not new."""

@@ -113,7 +113,7 @@ def _parser():
     )
     regress.add_argument(
         "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
-        help="run configs first; times that are too long are run again before they count",
+        help="run configs first; times that seem long are measured again before they count",
     )
     regress.add_argument(
         "--repeat", type=int, default=None, metavar="K",
@@ -304,7 +304,7 @@ def _regress(options):
             results, options.baseline, update=options.update, add=options.add,
             work_only=options.work_only, time_only=options.time_only, json_file=options.json,
             junit=options.junit, again=guarded and guarded.again, base=base,
-            turns=base and (lambda lines: base.by_turns(lines, guarded)),
+            turns=base and (lambda: base.turns(guarded)),
         )
     except (ValueError, OSError):
         raise

@@ -44,17 +44,37 @@ class Guarded:
             self.problems[config] |= set(read_results([file]).groupby(PROBLEM).groups)
         return found
 
-    def again(self, lines):
-        """Run the problems of some lines once more; returns lists of result files."""
+    def again(self, keys):
+        """Run the problems of some keys, see `lines.Line`, once more; lists of result files.
+
+        With all their methods, as times are also compared with those of the others.
+        """
         found = []
         for config in self.configs:
-            own = [line.key[0] for line in lines if line.key[:2] in self.problems[config]]
-            # All methods of a problem, as times are also compared with those of the others.
-            chosen = [word for name in dict.fromkeys(own) for word in ("-d", name)]
-            if chosen:
-                options = [*self.options.get(config, ()), *chosen]
-                found.append([_run(config, "regress_again", options, self.folder)])
+            data = self._by_data(config, keys)
+            if data:
+                found.append(self._once_more(config, [("-d", name) for name in data]))
         return found
+
+    def alone(self, keys):
+        """The same with the methods of the keys alone."""
+        return [
+            self._once_more(config, [("-d", data), *(("-s", name) for name in solvers)])
+            for config in self.configs for data, solvers in self._by_data(config, keys).items()
+        ]
+
+    def _by_data(self, config, keys):
+        """For each data set of a config that some keys have, the solvers of theirs."""
+        found = {}
+        for key in keys:
+            if key[:2] in self.problems[config]:
+                found.setdefault(key[0], {})[key[2]] = None
+        return found
+
+    def _once_more(self, config, chosen):
+        words = [word for pair in chosen for word in pair]
+        options = [*self.options.get(config, ()), *words]
+        return [_run(config, "regress_again", options, self.folder)]
 
 
 def _run(config, name, options, folder):

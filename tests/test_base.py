@@ -16,7 +16,11 @@ from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.baseline import CannotCompare
 from benchmark_dspdc.report.effort import BESIDE, TIME
 from benchmark_dspdc.report.regress import with_times
+from benchmark_dspdc.report.turns import ACQUITTED
 from benchmark_dspdc.running import Run
+
+#: After how many turns it is decided.
+COUNTS = list(ACQUITTED)
 
 
 class Repository:
@@ -121,14 +125,15 @@ def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_
              if row["outcome"] == "worse"]
     assert code == 1 and worse == [("SPDC[m=1]", "time a pass")]
     # It is run but to decide what is slow.
-    assert repository.ran == [("the baseline's",) * 2] * base.TURNS
+    turns = COUNTS[-1]
+    assert repository.ran == [("the baseline's",) * 2] * turns
     repository.ran = []
     (kept,) = (repository.folder.parent / "cache" / "times").iterdir()
     yesterday = time.time() - base.KEPT_SECONDS - 1
     os.utime(kept, (yesterday, yesterday))
-    assert repository.check()[0] == 1 and len(repository.ran) == base.RUNS + base.TURNS
+    assert repository.check()[0] == 1 and len(repository.ran) == base.RUNS + turns
     kept.write_text("{}")
-    assert repository.check()[0] == 1 and len(repository.ran) == 2 * (base.RUNS + base.TURNS)
+    assert repository.check()[0] == 1 and len(repository.ran) == 2 * (base.RUNS + turns)
 
 
 def test_what_is_slow_now_at_the_commit_too_is_the_machine(repository, capsys):
@@ -143,19 +148,26 @@ def test_what_is_slow_now_at_the_commit_too_is_the_machine(repository, capsys):
     assert code == 0 and [row["change"] for row in times(found)] == [0.0, 0.0]
     commit = git(repository.folder, "rev-parse", "--short=12", "HEAD~2")
     assert found["notes"] == [
-        f"2 times are above what is allowed beside the baseline; by turns with commit {commit} it "
-        "is 0"
+        f"2 methods are compared by turns with commit {commit}, as one run seemed long; slower by "
+        "more than 20%: 0"
     ]
-    assert "2 times are above what is allowed: measured by turns" in capsys.readouterr().out
-    # Only their problems, and curves as long as those they are compared with.
-    data = repository.here["dataset_name"].iloc[0]
-    assert repository.ran == [("the baseline's",) * 2] * base.TURNS
-    assert repository.options == [["--max-runs", "7", "-d", data]] * base.TURNS
+    shown = capsys.readouterr().out
+    assert f"2 methods are slower than in the baseline, which may be noise: {COUNTS[0]} turns" in (
+        shown
+    )
+    # Only they, and with curves as long as those they are compared with.
+    data, solvers = repository.here["dataset_name"].iloc[0], ["DSPDC[m=1,q=1]", "SPDC[m=1]"]
+    both = ["--max-runs", "7", "-d", data, "-s", solvers[0], "-s", solvers[1]]
+    assert repository.ran == [("the baseline's",) * 2] * COUNTS[0]
+    assert repository.options == [both] * COUNTS[0]
     # A method that is slower than the commit's is found on such a machine as well.
-    repository.here = measured(time=2.0, spdc=2.6)
+    repository.here, repository.options = measured(time=2.0, spdc=2.6), []
     code, found = repository.check()
     assert code == 1
     assert [round(row["change"], 3) for row in times(found)] == [0.0, 0.3]
+    # The other one may go after the first turns.
+    one = ["--max-runs", "7", "-d", data, "-s", solvers[1]]
+    assert repository.options == [both] * COUNTS[0] + [one] * (COUNTS[-1] - COUNTS[0])
 
 
 def test_the_commit_is_run_with_its_own_config_and_curves_as_long_as_now(repository):

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -411,7 +412,9 @@ def test_a_baseline_of_one_run_is_called_so(place, capsys):
 
 def test_blindness_is_told_for_one_method_alone_and_for_all_of_a_problem():
     def told(frames):
-        return regress.compare(frames[:1], regress.make_baseline(frames))[1]
+        lines, notes = regress.compare(frames[:1], regress.make_baseline(frames))
+        assert notes == []
+        return regress._blind(lines)
     assert told([field(drift) for drift in (1.0, 1.05, 1.1)]) == []
     # What all methods share does not hide a slowdown of one.
     (note,) = told([field(drift) for drift in (0.8, 1.0, 1.3)])
@@ -487,19 +490,19 @@ def test_the_spread_of_a_method_is_at_least_that_of_the_others():
 def test_long_times_are_run_again_before_they_count(place, capsys):
     asked = []
 
-    def again(lines, *times):
-        asked.append([line.key[2] for line in lines])
+    def again(keys, *times):
+        asked.append([key[2] for key in keys])
         frame = measured(time=times[len(asked) % len(times)])
         return [[place(frame[frame["solver_name"] == "DSPDC[m=1,q=1]"], "again")]]
 
     files, baseline = [[place(measured(time=1.5))]], place.baseline
-    assert regress.regress(lambda: files, baseline, again=lambda lines: again(lines, 1.0)) == 0
-    assert regress.regress(lambda: files, baseline, again=lambda lines: again(lines, 1.4)) == 1
+    assert regress.regress(lambda: files, baseline, again=lambda keys: again(keys, 1.0)) == 0
+    assert regress.regress(lambda: files, baseline, again=lambda keys: again(keys, 1.4)) == 1
     assert asked == [["DSPDC[m=1,q=1]"]] * (2 + 4)
     # One lucky run of two makes no difference, as the median of three is slow.
     asked.clear()
     assert 1 == regress.regress(
-        lambda: files, baseline, again=lambda lines: again(lines, 1.4, 0.9)
+        lambda: files, baseline, again=lambda keys: again(keys, 1.4, 0.9)
     )
     assert len(asked) == 4
     assert "measured again" in capsys.readouterr().out
@@ -507,19 +510,19 @@ def test_long_times_are_run_again_before_they_count(place, capsys):
     for found in ([], [[place(measured(passes=3.0).query("solver_name == 'SPDC[m=1]'"), "else")]]):
         out = place.folder / "out.json"
         code = regress.regress(
-            lambda: files, baseline, json_file=out, again=lambda lines, found=found: found
+            lambda: files, baseline, json_file=out, again=lambda keys, found=found: found
         )
         assert code == 1
         assert any("nothing could be run again" in note for note in json.loads(
             out.read_text()
         )["notes"])
     # If the commit of the baseline cannot be run either, five runs decide, and it is told.
-    def refuses(lines):
+    def refuses():
         raise regress.CannotCompare("no git")
-    for without in (refuses, lambda lines: ("abc", [([], [])])):
+    for without in (refuses, lambda: nullcontext(("abc", lambda keys: ([], [])))):
         asked.clear()
         assert 1 == regress.regress(
-            lambda: files, baseline, json_file=out, again=lambda lines: again(lines, 1.4),
+            lambda: files, baseline, json_file=out, again=lambda keys: again(keys, 1.4),
             turns=without,
         )
         assert len(asked) == 4
@@ -528,8 +531,8 @@ def test_long_times_are_run_again_before_they_count(place, capsys):
     # More work is no noise.
     files = [[place(measured(passes=1.5, spdc=1.5))]]
     assert 1 == regress.regress(
-        lambda: files, baseline, json_file=out, again=lambda lines: 1 / 0,
-        turns=lambda lines: 1 / 0,
+        lambda: files, baseline, json_file=out, again=lambda keys: 1 / 0,
+        turns=lambda: 1 / 0,
     )
     (note,) = json.loads(out.read_text())["notes"]
     assert note.startswith("1 time is above what is allowed in few runs, which may be noise: ")
@@ -1005,12 +1008,21 @@ def test_problems_are_run_again_by_the_config_that_had_them(tmp_path, monkeypatc
     ran.clear()
 
     def again(n, objective=ELASTIC):
-        line = Line((factorized(n), objective, "SPDC[m=1]"), effort.TIME, 1.0, 2.0, 0.1)
-        return guarded.again([line, line])
+        key = factorized(n), objective, "SPDC[m=1]"
+        return guarded.again([key, key])
     assert len(again(20)) == 1 and ran.pop() == ("a.yml", ["-d", factorized(20)])
     assert len(again(30)) == 1 and ran.pop() == ("b.yml", ["-d", factorized(30)])
     assert len(again(20, other)) == 1 and ran.pop() == ("b.yml", ["-d", factorized(20)])
     assert again(40) == [] and ran == []
+    # The methods of the keys alone, each set of data by itself.
+    keys = [(factorized(n), ELASTIC, solver) for n, solver in (
+        (20, "SPDC[m=1]"), (30, "A"), (40, "A"), (30, "B"), (30, "A"),
+    )]
+    assert len(guarded.alone(keys)) == 2
+    assert ran == [
+        ("a.yml", ["-d", factorized(20), "-s", "SPDC[m=1]"]),
+        ("b.yml", ["-d", factorized(30), "-s", "A", "-s", "B"]),
+    ]
 
 
 @pytest.mark.parametrize("code", [130, 143])

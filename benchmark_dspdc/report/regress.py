@@ -46,6 +46,7 @@ from .lines import (
     write_junit,
 )
 from .results import RUN, read_results
+from .turns import by_turns, suspects
 
 #: Work may differ by this much: rounding is far below, a changed step size far above.
 WORK_TOLERANCE = 0.02
@@ -355,7 +356,7 @@ def compare(frames, baseline, work_only=False, again=(), time_only=False):
     if not lines or any(not row.get("is_new") for row in blank):
         raise NothingToCompare("; ".join(notes or ["the baseline has no figures"]))
     if timed:
-        notes += _caveats(lines, baseline, conditions(frames[0]))
+        notes += _caveats(baseline, conditions(frames[0]))
     return lines, notes
 
 
@@ -372,7 +373,7 @@ def _untimed(places, baseline):
     ]
 
 
-def _caveats(lines, baseline, found):
+def _caveats(baseline, found):
     """What should be known about times that were compared."""
     notes, was = [], baseline["machine"]["releases"]
     others = [
@@ -389,6 +390,11 @@ def _caveats(lines, baseline, found):
             "the baseline, or a part of it, is of one run: what it varies by is that of its "
             f"repetitions, and taken to be {SPREAD_OF_ONE:.0%} at least"
         )
+    return notes
+
+
+def _blind(lines):
+    """What the times of a baseline are too noisy for, where they alone decide: a list."""
     alone, together = {}, {}
     for line in lines:
         if line.is_time:
@@ -398,13 +404,13 @@ def _caveats(lines, baseline, found):
     one, all_of_them = (
         sum(tolerance >= SLOWDOWN for tolerance in some.values()) for some in (alone, together)
     )
-    if one or all_of_them:
-        notes.append(
-            f"times varied so much in the runs that are compared with that {SLOWDOWN:.0%} more "
-            f"would not be seen for {one} of {len(alone)} methods if one alone were slower, and "
-            f"for {all_of_them} if all methods of a problem were: a quieter machine sees more"
-        )
-    return notes
+    if not one and not all_of_them:
+        return []
+    return [
+        f"times varied so much in the runs that are compared with that {SLOWDOWN:.0%} more "
+        f"would not be seen for {one} of {len(alone)} methods if one alone were slower, and "
+        f"for {all_of_them} if all methods of a problem were: a quieter machine sees more"
+    ]
 
 
 def _check_same_runs(found, known, seeds, kept, work_only):
@@ -531,14 +537,15 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
     json_file, junit : path or None
         Also write the lines there, or why there are none.
     again : callable or None
-        Called with the lines whose time is worse; runs their problems once more and returns
-        results, as above. Where nothing else is worse, noise is told from a regression this way.
+        Called with the keys of the lines whose time is worse; runs their problems once more and
+        returns results, as above. Where nothing else is worse, noise is told from a regression
+        this way.
     base : object or None
         With `is_given` and `times` as `base.Base` has them: what times are compared with if it
         is given, or if those of the baseline are of another machine.
     turns : callable or None
-        Called with lines whose time stays worse; runs their problems as of the commit of the
-        baseline and as they are, by turns, see `base.Base.by_turns`. Then that decides.
+        Runs methods as of the commit of the baseline and as they are, by turns, see
+        `base.Base.turns`. If that can be done, it decides on all times that seem long.
     """
     console, frames = console or Console(), []
     try:
@@ -648,66 +655,44 @@ def _timed_here(frames, known, work_only, time_only, base, console):
 def _with_second_tries(frames, known, work_only, time_only, again, turns, console):
     """`compare`, and again with further runs while nothing but times is worse."""
     lines, notes = compare(frames, known, work_only, time_only=time_only)
-    more, untold = [], []
-    for before, after in pairwise(COUNTS):
-        slower = worse(lines)
-        long = [line for line in slower if line.is_time]
-        if long and len(long) < len(slower):
+    caveat, more, untold = _blind(lines), [], []
+    slower = worse(lines)
+    long = [line for line in slower if line.is_time]
+    if len(long) < len(slower):
+        if long:
             notes.append(f"{counted(len(long), 'time')} above what is allowed in few runs, which "
                          "may be noise: as work is worse, they are not measured again")
-        if again is None or not slower or len(long) < len(slower):
+        return lines, notes + caveat
+    if turns is not None:
+        suspected = suspects(lines)
+        if not suspected:
+            return lines, notes
+        try:
+            lines, told = by_turns(
+                lines, suspected, known, turns,
+                lambda text: console.print(escape(text), soft_wrap=True),
+            )
+            return lines, [*notes, told]
+        except CannotCompare as error:
+            untold = [f"not measured by turns with the commit of the baseline: {error}"]
+    for before, after in pairwise(COUNTS):
+        if again is None or not slower:
             break
-        if more and turns is not None:
-            console.print(f"{counted(len(slower), 'time')} above what is allowed: measured by "
-                          "turns with the commit of the baseline")
-            try:
-                lines, told = _by_turns(lines, slower, known, *turns(slower))
-                return lines, [*notes, told]
-            except CannotCompare as error:
-                untold = [f"not measured by turns with the commit of the baseline: {error}"]
         console.print(f"{counted(len(slower), 'time')} above what is allowed: measured again")
-        found = [read_results(files) for _ in range(before, after) for files in again(slower)]
+        keys = [line.key for line in slower]
+        found = [read_results(files) for _ in range(before, after) for files in again(keys)]
         measured = [set(figures_of(frame)) for frame in found]
-        lacking = [line for line in slower if not any(line.key in keys for keys in measured)]
+        lacking = [key for key in keys if not any(key in one for one in measured)]
         if lacking:
             notes.append(
                 f"{counted(len(lacking), 'time')} of few runs, as nothing could be run again: "
-                f"{name_of(lacking[0].key)}"
+                f"{name_of(lacking[0])}"
             )
             break
         more += found
         lines, notes = compare(frames, known, work_only, more, time_only)
-    return lines, notes + untold
-
-
-def _by_turns(lines, slower, known, commit, pairs):
-    """Lines of which some are decided by runs of a commit and of now, and a note on that.
-
-    Such a line says by how much its time differs from the commit's now, when the machine may be
-    another one than it was when the baseline was made.
-    """
-    last = {key_of(row): row["last"] for row in known["figures"]}
-    ratios = {}
-    for pair in pairs:
-        then, now = ({
-            key: own["times"] for frame in some for key, own in figures_of(frame, last).items()
-        } for some in pair)
-        for line in slower:
-            times = [found.get(line.key, {}).get(line.figure, math.inf) for found in (then, now)]
-            others = [{key for key in found if key[:2] == line.key[:2]} for found in (then, now)]
-            if math.isinf(times[0]) or (line.figure == BESIDE and others[0] != others[1]):
-                raise CannotCompare(
-                    f"commit {commit[:12]} has no {line.figure} of {name_of(line.key)}"
-                )
-            ratios.setdefault(line, []).append(times[1] / times[0])
-    lines = [
-        line._replace(now=line.was * statistics.median(ratios[line])) if line in ratios else line
-        for line in lines
-    ]
-    return lines, (
-        f"{counted(len(slower), 'time')} above what is allowed beside the baseline; by turns with "
-        f"commit {commit[:12]} it is {len(worse(lines))}"
-    )
+        slower = worse(lines)
+    return lines, notes + caveat + untold
 
 
 def _write_files(lines, notes, error, json_file, junit):
