@@ -16,11 +16,11 @@ from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.baseline import CannotCompare
 from benchmark_dspdc.report.effort import BESIDE, TIME
 from benchmark_dspdc.report.regress import with_times
-from benchmark_dspdc.report.turns import ACQUITTED
+from benchmark_dspdc.report.turns import UNCLEAR
 from benchmark_dspdc.running import Run
 
 #: After how many turns it is decided.
-COUNTS = list(ACQUITTED)
+COUNTS = list(UNCLEAR)
 
 
 class Repository:
@@ -125,7 +125,7 @@ def test_on_another_machine_the_commit_of_the_baseline_is_measured_and_compared_
              if row["outcome"] == "worse"]
     assert code == 1 and worse == [("SPDC[m=1]", "time a pass")]
     # It is run but to decide what is slow.
-    turns = COUNTS[-1]
+    turns = COUNTS[2]
     assert repository.ran == [("the baseline's",) * 2] * turns
     repository.ran = []
     (kept,) = (repository.folder.parent / "cache" / "times").iterdir()
@@ -167,7 +167,7 @@ def test_what_is_slow_now_at_the_commit_too_is_the_machine(repository, capsys):
     assert [round(row["change"], 3) for row in times(found)] == [0.0, 0.3]
     # The other one may go after the first turns.
     one = ["--max-runs", "7", "-d", data, "-s", solvers[1]]
-    assert repository.options == [both] * COUNTS[0] + [one] * (COUNTS[-1] - COUNTS[0])
+    assert repository.options == [both] * COUNTS[0] + [one] * (COUNTS[2] - COUNTS[0])
 
 
 def test_the_commit_is_run_with_its_own_config_and_curves_as_long_as_now(repository):

@@ -21,13 +21,18 @@ BESIDE_OTHERS, ALONE = 0.10, 0.15
 
 #: So many methods at most that are slow beside others, and of each problem whose methods are all
 #: slower: those that seem the slowest. Of what is slower in fact some are among them.
-MOST, FEW = 8, 3
+MOST, FEW = 6, 2
 
-#: After so many turns those may go whose time is longer by no more than this: at first by less
-#: than is allowed, so that noise acquits few that are slower. In 20 runs each of two codes, one of
-#: them slower by 30 %, the ratio of the least times of 3, 6 and 10 runs varied by 10, 5 and 3 %.
+#: By how much a time may be longer in the end.
 ALLOWED = 0.20
-ACQUITTED = {4: 0.10, 10: ALLOWED, 16: ALLOWED}
+
+#: After so many turns it is unclear yet whether a time is too long if it is longer by more than
+#: the first and no more than the second. At first it goes only if it is longer by less than is
+#: allowed, so that noise acquits few that are slower. In 20 runs each of two codes, one of them
+#: slower by 30 %, the ratio of the least times of 3, 6 and 10 runs varied by 10, 5 and 3 %.
+UNCLEAR = {
+    3: (0.05, math.inf), 6: (0.10, math.inf), 10: (ALLOWED, 0.25), 16: (ALLOWED, ALLOWED),
+}
 
 
 def suspects(lines):
@@ -75,7 +80,7 @@ def by_turns(lines, suspected, known, turns, tell):
     last = {key_of(row): row["last"] for row in known["figures"]}
     keys, ratios, then, now = list(dict.fromkeys(line.key for line in suspected)), {}, [], []
     with turns() as (commit, turn):
-        for count, acquitted in ACQUITTED.items():
+        for count, (least, most) in UNCLEAR.items():
             tell(f"{counted(len(keys), 'method')} slower than in the baseline, which may be "
                  f"noise: {count - len(now)} turns with commit {commit[:12]}")
             while len(now) < count:
@@ -85,8 +90,8 @@ def by_turns(lines, suspected, known, turns, tell):
             for line in lines:
                 if line.is_time and line.key in keys:
                     ratios[line] = _ratio(line, commit, *found)
-            slow = {line.key for line, ratio in ratios.items() if ratio > 1.0 + acquitted}
-            keys = [key for key in keys if key in slow]
+            unclear = {line.key for line, ratio in ratios.items() if least < ratio - 1.0 <= most}
+            keys = [key for key in keys if key in unclear]
             if not keys:
                 break
     lines = [
