@@ -9,6 +9,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Python keeps the byte code of a module when it first loads it; most of what is installed never is.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 CONFIG ?= configs/quick.yml
 BUDGET ?= 20m
 GUARDED := configs/regression.yml configs/regression_matrices.yml
@@ -62,15 +64,15 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) -e .
 	touch $@
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	$(PIP) -e ".[test]"
 	touch $@
 
 $(VENV)/.ready-fuzz: pyproject.toml constraints.txt | $(VENV)/.ready-test
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[fuzz]"
+	$(PIP) -e ".[fuzz]"
 	touch $@
 
 clean:
