@@ -1,9 +1,9 @@
 import numpy as np
 from benchopt import BaseObjective
 
-from benchmark_dspdc.plugins import Carried
-from benchmark_dspdc.reference import reference_seconds
-from benchmark_dspdc.tasks import TASKS
+from benchmark_dspdc.bench.machine_speed import reference_seconds
+from benchmark_dspdc.bench.plugins import Carried
+from benchmark_dspdc.bench.tasks import TASKS
 
 
 class Objective(Carried, BaseObjective):

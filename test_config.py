@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
+from benchmark_dspdc.bench.peers import PEERS
 from benchmark_dspdc.data import is_cached
-from benchmark_dspdc.peers import PEERS
 
 
 def check_test_dataset_get_data(benchmark, dataset):

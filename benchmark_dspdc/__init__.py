@@ -8,24 +8,26 @@ The unknowns may also be positive semi-definite matrices: `matrix_risk`,
 `trace_regression`, `mt_lmnn`.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 from .version import __version__
 
 #: The module of each public name. They are loaded when they are first asked for: that takes
 #: seconds, and most commands of ``python -m benchmark_dspdc`` need few of them.
 _MODULES = {
-    "Certificate": "problem",
-    "Problem": "problem",
-    "ProblemConstants": "problem_constants",
+    "Certificate": "model.problem",
+    "Problem": "model.problem",
+    "ProblemConstants": "theory.constants",
     "Result": "solver",
-    "constants": "problem_constants",
-    "erm": "problem",
-    "matrix_risk": "matrix_problems",
+    "constants": "theory.constants",
+    "erm": "problems",
+    "matrix_risk": "problems",
     "methods": "solver",
-    "mt_lmnn": "matrix_problems",
+    "mt_lmnn": "problems",
     "solve": "solver",
-    "trace_regression": "matrix_problems",
+    "trace_regression": "problems",
 }
 
 __all__ = ["__version__", *_MODULES]
@@ -42,3 +44,14 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """This package: a room that has the name of a public function does not take its place."""
+
+    def __setattr__(self, name, value):
+        if not (name in _MODULES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

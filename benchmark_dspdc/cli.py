@@ -3,6 +3,7 @@
 import argparse
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 from .version import __version__
@@ -17,13 +18,13 @@ SOLVERS_FAILED = 3
 def main(arguments=None):
     """Run a command; returns the exit code."""
     options = _parser().parse_args(arguments)
-    from .running import INTERRUPTED, TERMINATED, Terminated, sigterm_stops
+    from .bench.benchopt_process import INTERRUPTED, TERMINATED, Terminated, sigterm_stops
 
     try:
         with sigterm_stops():
             return options.run(options) or 0
     except (ValueError, OSError) as error:
-        from .report.files import shown
+        from .report.plain_files import shown
 
         # It may quote a file, and a terminal obeys escapes.
         print(f"benchmark_dspdc: error: {shown(str(error))}", file=sys.stderr)
@@ -207,9 +208,9 @@ def _parser():
 
 
 def _run(options):
+    from .bench.benchopt_process import benchopt_run
+    from .bench.named_problems import benchmark_folder
     from .report.summary import print_summary
-    from .running import benchopt_run
-    from .targets import benchmark_folder
 
     if not options.config.exists():
         raise ValueError(f"no such file: {options.config}")
@@ -261,15 +262,15 @@ def _report(options):
 
 
 def _figures(options):
-    from .reproduce import run, seconds
+    from .bench.paper_run import run, seconds
 
     return run(seconds(options.budget), options.output, options.download, options.only)
 
 
 def _regress(options):
-    from .base import Base
-    from .guard import Guarded
-    from .report.regress import as_runs, regress
+    from .guard.baseline_commit import Base
+    from .guard.guarded_runs import Guarded
+    from .guard.regress import as_runs, regress
 
     writes = options.update or options.add
     guarded = base = None
@@ -315,7 +316,7 @@ def _regress(options):
 
 
 def _trend(options):
-    from .report.trend import described, write_trend
+    from .guard.trend import described, write_trend
 
     made = write_trend(options.results, options.output)
     for note in made["notes"]:
@@ -336,7 +337,7 @@ def _size(text):
 
 
 def _complexity(options):
-    from .report.complexity import run
+    from .bench.predicted_table import run
 
     run(
         options.target, options.objective, options.results, options.eps, options.m, options.q,
@@ -354,6 +355,12 @@ def _import_libsvm(options):
 
 
 def _speed(options):
-    from .speed import run
+    from .bench.named_problems import benchmark_folder
 
-    run(json_file=options.json, only=options.only, data=options.data, peers=options.peers)
+    folder = benchmark_folder() / "benchmarks"
+    if not folder.is_dir():
+        raise ValueError(f"speed is measured in a checkout of the benchmark; {folder} is missing")
+    sys.path.insert(0, str(folder))
+    import_module("speed").run(
+        json_file=options.json, only=options.only, data=options.data, peers=options.peers
+    )

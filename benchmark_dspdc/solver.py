@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from .algorithms import METHODS
-from .checks import check_flag, check_int, check_number, choose
-from .problem import Problem
-from .psd import ProjectionError
+from .engine.checks import check_flag, check_int, check_number, choose
+from .engine.psd_projection import ProjectionError
+from .methods import METHODS
+from .model.problem import Problem
 
 
 @dataclass
@@ -132,7 +132,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     progress : bool
         Show a progress bar of the gap, on a log scale.
     **options
-        Options of the method; see its class in `benchmark_dspdc.algorithms`.
+        Options of the method; see its class in `benchmark_dspdc.methods`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-from benchmark_dspdc.plugins import TolerancePeerSolver
+from benchmark_dspdc.bench.plugins import TolerancePeerSolver
 
 
 class Solver(TolerancePeerSolver):

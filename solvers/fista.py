@@ -1,4 +1,4 @@
-from benchmark_dspdc.plugins import MethodSolver
+from benchmark_dspdc.bench.plugins import MethodSolver
 
 
 class Solver(MethodSolver):

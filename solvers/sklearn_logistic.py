@@ -1,4 +1,4 @@
-from benchmark_dspdc.plugins import PeerSolver
+from benchmark_dspdc.bench.plugins import PeerSolver
 
 
 class Solver(PeerSolver):

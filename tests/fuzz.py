@@ -39,20 +39,14 @@ from hypothesis.internal.conjecture import providers
 from rich.console import Console
 
 import benchmark_dspdc
-from benchmark_dspdc import erm, mt_lmnn, solve, targets
-from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc import erm, mt_lmnn, solve
+from benchmark_dspdc.bench import named_problems as targets
+from benchmark_dspdc.bench import predicted_table as complexity
 from benchmark_dspdc.data import import_file, load_libsvm, raw_libsvm
-from benchmark_dspdc.report import (
-    complexity,
-    figures,
-    page,
-    regress,
-    report,
-    results,
-    summary,
-    trend,
-    verdicts,
-)
+from benchmark_dspdc.guard import regress, trend
+from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.report import claims as verdicts
+from benchmark_dspdc.report import figures, page, report, results, summary
 from benchmark_dspdc.solver import option_names
 
 PACKAGE = Path(benchmark_dspdc.__file__).parent
@@ -343,7 +337,7 @@ SCALE = "too badly scaled|too large"
 ERM = Surface(
     erm_cases(), run_erm,
     rf"must (be|have|not)( .*got|.* empty)|labels must be|{SCALE}|would take .* allowed",
-    ("problem.py", "checks.py", "operators/__init__.py", "operators/dense.py"),
+    ("problems.py", "engine/checks.py", "operators/__init__.py", "operators/dense.py"),
 )
 
 
@@ -390,7 +384,7 @@ METRIC = Surface(
     metric_cases(), run_metric,
     rf"must (be|have|not)( .*got|.* empty)|{SCALE}|one class only|too few points"
     r"|too many triplets",
-    ("matrix_problems.py", "data/triplets.py", "data/common.py", "checks.py"),
+    ("problems.py", "data/triplets.py", "data/common.py", "engine/checks.py"),
 )
 
 
@@ -463,8 +457,8 @@ OPTIONS = Surface(
     option_cases(), run_options,
     r"must be .*got|has no option|needs |can be given only|cannot be|updates all p|is for "
     r"|uses the norm",
-    ("solver.py", "checks.py", "coupling.py", *(
-        f"algorithms/{path.name}" for path in sorted((PACKAGE / "algorithms").glob("*.py"))
+    ("solver.py", "engine/checks.py", "theory/coupling_constant.py", *(
+        f"methods/{path.name}" for path in sorted((PACKAGE / "methods").glob("*.py"))
     )),
 )
 
@@ -708,10 +702,10 @@ RESULTS = Surface(
     r"has a finite gap|is too large: .* allowed|no column|of \d+ repetitions|column base_seed of "
     r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after \d+ of "
     r"\d+ checks",
-    tuple(f"report/{name}.py" for name in (
-        "files", "thrift", "results", "summary", "verdicts", "page", "report", "figures",
-        "complexity", "regress", "effort", "baseline", "lines", "trend",
-    )),
+    tuple(
+        str(path.relative_to(PACKAGE)) for room in ("report", "guard")
+        for path in sorted((PACKAGE / room).glob("*.py"))
+    ),
 )
 
 

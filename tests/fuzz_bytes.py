@@ -17,7 +17,8 @@ import fuzz
 from fuzz_long import scratch_folder
 
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import files, results, thrift
+from benchmark_dspdc.report import plain_files as files
+from benchmark_dspdc.report import results, thrift
 
 #: Where contents that fail are kept.
 KEPT = Path(__file__).resolve().parent.parent / "outputs" / "fuzz"

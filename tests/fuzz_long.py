@@ -29,7 +29,7 @@ import fuzz
 from rich.console import Console
 from rich.table import Table
 
-from benchmark_dspdc.threads import available_cpus
+from benchmark_dspdc.engine.threads import available_cpus
 
 #: Examples of a round: some seconds up to a minute.
 ROUND = 500

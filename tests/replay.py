@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from benchmark_dspdc.algorithms.dspdc import _restored
-from benchmark_dspdc.algorithms.sdca import QUEUE, Epochs, fill_queue, next_block
-from benchmark_dspdc.sampling import Partition, draw, generator, partition, weighted
+from benchmark_dspdc.engine.sampling import Partition, draw, generator, partition, weighted
+from benchmark_dspdc.methods.dspdc import _restored
+from benchmark_dspdc.methods.sdca import QUEUE, Epochs, fill_queue, next_block
 
 
 def drawn_blocks(algorithm, n_iterations, seed):

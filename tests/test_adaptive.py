@@ -9,11 +9,11 @@ from conftest import LOSSES, OPERATORS, daily, make_problem
 from test_choice import figure_1, matrices
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc import steps as formulas
-from benchmark_dspdc.algorithms import adaptive
-from benchmark_dspdc.algorithms.adaptive import FAILURES, PATIENCE, Curvature, movement
-from benchmark_dspdc.algorithms.dspdc import DSPDC
 from benchmark_dspdc.data import sparse_classification
+from benchmark_dspdc.methods import adaptive
+from benchmark_dspdc.methods.adaptive import FAILURES, PATIENCE, Curvature, movement
+from benchmark_dspdc.methods.dspdc import DSPDC
+from benchmark_dspdc.theory import steps as formulas
 
 
 @pytest.mark.parametrize("operator", daily(OPERATORS, "csr"))
@@ -148,7 +148,7 @@ def test_distrusted_steps_are_those_of_theorem_1_with_a_certified_constant(monke
 
 def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
     # A Lambda far too small makes the first steps blow up; the theorem's then recover.
-    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.CAUTION", 1e-4)
+    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.CAUTION", 1e-4)
     result = solve(make_problem("dense", "smoothed_hinge"), m=5, q=4, adaptive=True, tol=1e-8)
     assert result.status == "converged"
     assert not result.info["trusted"]
@@ -172,10 +172,10 @@ def test_adaptive_is_true_or_false(value):
 
 def test_a_run_that_overflows_begins_anew(monkeypatch):
     # With the square loss y is not bounded, and steps far too long end in inf and nan.
-    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.CAUTION", 1e-9)
+    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.CAUTION", 1e-9)
     problem = make_problem("dense", "square")
     for adaptive_steps in (True, False):
-        monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", lambda *_: None)
+        monkeypatch.setattr("benchmark_dspdc.methods.dspdc.exact_constant", lambda *_: None)
         algorithm = DSPDC(problem, m=5, q=4, adaptive=adaptive_steps)
         algorithm.advance(20000)
         assert not algorithm.info["trusted"]
@@ -185,7 +185,7 @@ def test_a_run_that_overflows_begins_anew(monkeypatch):
 
 def test_estimated_constants_are_watched_and_replaced(monkeypatch):
     # The exact constant is out of reach, the estimate far too small; steps are not adaptive.
-    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", lambda *_: None)
+    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.exact_constant", lambda *_: None)
     problem = make_problem("dense", "smoothed_hinge")
     algorithm = DSPDC(problem, m=5, q=4)
     assert algorithm.info["Lambda_kind"].startswith("estimated")
@@ -198,7 +198,7 @@ def test_estimated_constants_are_watched_and_replaced(monkeypatch):
     result = solve(problem, m=5, q=4, tol=1e-8)
     assert result.status == "converged"
     assert result.info["trusted"]
-    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.CAUTION", 1e-4)
+    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.CAUTION", 1e-4)
     result = solve(problem, m=5, q=4, tol=1e-8)
     assert result.status == "converged"
     assert not result.info["trusted"]

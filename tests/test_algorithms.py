@@ -13,7 +13,7 @@ from conftest import (
 from replay import drawn_batches, drawn_blocks
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
+from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
 
 N, P, D = 30, 12, 5
 ITERATIONS = 200

@@ -8,8 +8,10 @@ from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_label
 from transcriptions_asvrg import asvrg_sp, lipschitz2, matrix_asvrg_sp
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc.algorithms import METHODS
-from benchmark_dspdc.algorithms.asvrg_sp import (
+from benchmark_dspdc.engine.sampling import generator
+from benchmark_dspdc.engine.symmetric import pack, unpack
+from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.methods.asvrg_sp import (
     best_epochs,
     best_plan,
     epoch,
@@ -18,7 +20,7 @@ from benchmark_dspdc.algorithms.asvrg_sp import (
     proved_rate,
 )
 from benchmark_dspdc.operators import as_operator
-from benchmark_dspdc.operators.entries import (
+from benchmark_dspdc.state.single_entries import (
     _pick_many,
     boosted,
     draw_entry,
@@ -26,8 +28,6 @@ from benchmark_dspdc.operators.entries import (
     probabilities,
     uneven,
 )
-from benchmark_dspdc.sampling import generator
-from benchmark_dspdc.symmetric import pack, unpack
 
 SAMPLINGS = ("uniform", "nonuniform")
 #: tau and how it is used: plain, with what is proved, with single epochs.

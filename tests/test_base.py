@@ -11,13 +11,14 @@ from conftest import REPO, git
 from frames import runs, seeds
 from test_regress import FOUND, measured
 
-from benchmark_dspdc import base, guard
+from benchmark_dspdc.bench.benchopt_process import Run
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.report.baseline import CannotCompare
-from benchmark_dspdc.report.effort import BESIDE, TIME
-from benchmark_dspdc.report.regress import with_times
-from benchmark_dspdc.report.turns import UNCLEAR
-from benchmark_dspdc.running import Run
+from benchmark_dspdc.guard import baseline_commit as base
+from benchmark_dspdc.guard import guarded_runs as guard
+from benchmark_dspdc.guard.baseline import CannotCompare
+from benchmark_dspdc.guard.curve_figures import BESIDE, TIME
+from benchmark_dspdc.guard.paired_runs import UNCLEAR
+from benchmark_dspdc.guard.regress import with_times
 
 #: After how many turns it is decided.
 COUNTS = list(UNCLEAR)
@@ -39,8 +40,8 @@ class Repository:
         self.here = self.there = measured()
         self.ran, self.options, self.noise, self.config = [], [], None, self.folder / "my.yml"
         (self.folder / "datasets").mkdir(parents=True)
-        (self.folder / "benchmark_dspdc").mkdir()
-        (self.folder / "benchmark_dspdc" / "noted.py").write_text("")
+        (self.folder / "benchmark_dspdc" / "bench").mkdir(parents=True)
+        self.write("benchmark_dspdc/bench/failure_notes.py", "")
         self.write("objective.py", "the baseline's")
         self.write("my.yml", "the baseline's")
         self.baseline = str(shutil.copy(baseline, self.folder / "my.json"))
@@ -307,7 +308,8 @@ def test_against_needs_a_config_and_a_commit_with_the_command(repository, capsys
     repository.here.to_parquet(file := repository.folder.with_name("r.parquet"))
     given = ["regress", str(file), "--baseline", repository.baseline, "--against", "HEAD"]
     assert main(given) == 2 and "--run CONFIG" in capsys.readouterr().err
-    (repository.folder / "benchmark_dspdc" / "noted.py").rename(repository.folder / "other.py")
+    notes = repository.folder / "benchmark_dspdc" / "bench" / "failure_notes.py"
+    notes.rename(repository.folder / "other.py")
     repository.commit()
     code, found = repository.check("--against", "HEAD")
     assert code == 2 and "is too old to be run" in found["error"]
@@ -405,15 +407,15 @@ def test_sources_are_looked_for_in_the_other_files_first_and_then_as_before(monk
 
 def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monkeypatch):
     folder = tmp_path / "more" / "benchmark"
-    (folder / "benchmark_dspdc").mkdir(parents=True)
-    (folder / "benchmark_dspdc" / "noted.py").write_text("old")
+    (folder / "benchmark_dspdc" / "bench").mkdir(parents=True)
+    (folder / "benchmark_dspdc" / "bench" / "failure_notes.py").write_text("old")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "x")
     monkeypatch.setattr(base, "benchmark_folder", lambda: folder)
     one = base.Base([], tmp_path / "x.json", "HEAD")
     with one._checked_out(one.commit()) as files:
-        assert (files / "benchmark_dspdc" / "noted.py").read_text() == "old"
+        assert (files / "benchmark_dspdc" / "bench" / "failure_notes.py").read_text() == "old"
     assert not files.exists()
     with pytest.raises(CannotCompare, match="git gave no files, or not all"):
         one._checked_out("0" * 40).__enter__()
@@ -434,7 +436,7 @@ def test_a_run_of_other_files_takes_their_package(tmp_path):
         shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("objective.py", "config.yml"):
         shutil.copy(REPO / name, tmp_path / name)
-    with (tmp_path / "benchmark_dspdc" / "reference.py").open("a") as file:
+    with (tmp_path / "benchmark_dspdc" / "bench" / "machine_speed.py").open("a") as file:
         file.write("\n\ndef reference_seconds():\n    return 12345.0\n")
     config = tmp_path / "my.yml"
     config.write_text(

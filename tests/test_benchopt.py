@@ -12,10 +12,11 @@ from benchopt.benchmark import Benchmark
 from benchopt.plotting.helpers import update_plot_data_style
 from conftest import REPO, assert_same_rows, run
 
-from benchmark_dspdc import plugins, threads
+from benchmark_dspdc.bench import plugins
+from benchmark_dspdc.bench.benchopt_process import TOLERANCE
+from benchmark_dspdc.bench.plugins import BudgetGap, RelativeGap
 from benchmark_dspdc.data import import_file
-from benchmark_dspdc.plugins import BudgetGap, RelativeGap
-from benchmark_dspdc.running import TOLERANCE
+from benchmark_dspdc.engine import threads
 
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=[0.01,0.02]]"],
@@ -144,8 +145,8 @@ def test_plot_of_a_result_file_without_rates_is_empty(sequential):
 
 def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
     from benchmark_dspdc import erm
-    from benchmark_dspdc.algorithms import METHODS
     from benchmark_dspdc.data import load_bundled
+    from benchmark_dspdc.methods import METHODS
 
     rows = sequential[
         sequential["dataset_name"].str.startswith("Bundled")

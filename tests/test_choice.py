@@ -6,8 +6,11 @@ import scipy.sparse
 from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
 
 from benchmark_dspdc import erm, matrix_risk, solve
-from benchmark_dspdc.algorithms.dspdc import DSPDC
-from benchmark_dspdc.choice import (
+from benchmark_dspdc.data import factorized
+from benchmark_dspdc.engine.sampling import partition
+from benchmark_dspdc.methods.dspdc import DSPDC
+from benchmark_dspdc.operators import as_operator
+from benchmark_dspdc.theory.block_sizes import (
     PRICES,
     Prices,
     calibrated,
@@ -16,11 +19,8 @@ from benchmark_dspdc.choice import (
     iteration_seconds,
     parts,
 )
-from benchmark_dspdc.coupling import partition_constant
-from benchmark_dspdc.data import factorized
-from benchmark_dspdc.operators import as_operator
-from benchmark_dspdc.sampling import partition
-from benchmark_dspdc.steps import iterations_per_nat
+from benchmark_dspdc.theory.coupling_constant import partition_constant
+from benchmark_dspdc.theory.steps import iterations_per_nat
 
 
 def figure_1(n=1500, p=60, d=12, lambda2=1e-2):
@@ -133,7 +133,7 @@ def test_all_seeds_choose_alike_whatever_the_machine(monkeypatch):
     def not_to_be_called(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("benchmark_dspdc.choice.calibrated", not_to_be_called)
+    monkeypatch.setattr("benchmark_dspdc.theory.block_sizes.calibrated", not_to_be_called)
     DSPDC(problem, seed=3)
     with pytest.raises(AssertionError):
         DSPDC(problem, seed=3, calibrate=True)
@@ -202,7 +202,7 @@ def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeyp
 
     def out_of_reach(operator, dual, primal, limit):
         limits.append(limit * operator.norm_price)
-    monkeypatch.setattr("benchmark_dspdc.algorithms.dspdc.exact_constant", out_of_reach)
+    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.exact_constant", out_of_reach)
     run = DSPDC(problem)
     assert run.info["Lambda_kind"].startswith("estimated")
     # First for a millisecond, then for a twentieth of what is predicted.

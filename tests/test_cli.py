@@ -10,7 +10,7 @@ from conftest import REPO
 from rich.console import Console
 
 import benchmark_dspdc
-from benchmark_dspdc import running
+from benchmark_dspdc.bench import benchopt_process as running
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.report.results import read_results, to_targets
 from benchmark_dspdc.report.summary import print_summary
@@ -164,7 +164,7 @@ def test_unknown_commands_end_with_code_2(capsys):
 
 @pytest.mark.nightly
 def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
-    from benchmark_dspdc import speed
+    import speed
 
     monkeypatch.setattr(speed, "FACTORIZED", [(200, 20, 4, 1, 10)])
     monkeypatch.setattr(speed, "REPEATS", 1)
@@ -236,7 +236,7 @@ def test_nothing_slow_is_loaded_before_it_is_needed():
         [sys.executable, "-c", LOADED], cwd=REPO, capture_output=True, text=True, timeout=60,
     )
     assert done.stdout == (
-        "\nbenchmark_dspdc.problem benchmark_dspdc.solver benchmark_dspdc.problem_constants\n"
+        "\nbenchmark_dspdc.problems benchmark_dspdc.solver benchmark_dspdc.theory.constants\n"
     ), done.stderr
 
 

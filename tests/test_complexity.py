@@ -14,10 +14,10 @@ from rich.console import Console
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 
 from benchmark_dspdc import constants, erm
-from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.bench.predicted_table import compare, method_of, run
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.complexity import RATES, NoRate, predict, predictions, rate_of
-from benchmark_dspdc.report.complexity import compare, method_of, run
+from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.theory.rates import RATES, NoRate, predict, predictions, rate_of
 
 KINDS = ["factorized", "dense", "csr", "matrix", "trace", "metric"]
 EPS = 1e-3

@@ -5,8 +5,11 @@ import pytest
 import scipy.sparse
 from conftest import OPERATORS, make_factors, make_problem
 
-from benchmark_dspdc import coupling, erm, solve
-from benchmark_dspdc.coupling import (
+from benchmark_dspdc import erm, solve
+from benchmark_dspdc.engine.sampling import partition, subset
+from benchmark_dspdc.operators import as_operator
+from benchmark_dspdc.theory import coupling_constant as coupling
+from benchmark_dspdc.theory.coupling_constant import (
     coupling_constant,
     norm2,
     normalised_norms2,
@@ -14,8 +17,6 @@ from benchmark_dspdc.coupling import (
     sampled_norm2,
     subset_bound,
 )
-from benchmark_dspdc.operators import as_operator
-from benchmark_dspdc.sampling import partition, subset
 
 
 def make(kind, n, p, d=4, seed=0, scale=1.0):

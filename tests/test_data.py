@@ -24,8 +24,8 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from benchmark_dspdc import checks
 from benchmark_dspdc.data import bundled, common, labels, libsvm, reductions, scaling, synthetic
+from benchmark_dspdc.engine import checks
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = Path(os.environ.get("LIBSVM_FILES", ROOT.parent / "shared" / "data"))

@@ -23,9 +23,12 @@ import yaml
 from conftest import REPO, benchopt, daily, make_problem
 from frames import curve, runs
 
-from benchmark_dspdc import places, running, solve, targets
+from benchmark_dspdc import solve
+from benchmark_dspdc.bench import benchopt_process as running
+from benchmark_dspdc.bench import named_problems as targets
 from benchmark_dspdc.cli import SOLVERS_FAILED, main
 from benchmark_dspdc.data import libsvm
+from benchmark_dspdc.engine import cache_dirs as places
 from benchmark_dspdc.report.results import GAP, medians, read_results, rows_of, to_targets
 
 #: Two curves that take no time and two that would take for ever.
@@ -507,7 +510,7 @@ def test_a_folder_that_others_can_fill_is_not_taken(tmp_path, monkeypatch):
 
 
 KERNELS = """
-from benchmark_dspdc.jit import njit
+from benchmark_dspdc.engine.kernel_cache import njit
 
 
 @njit
@@ -658,7 +661,7 @@ FAILURES = {
     "Nan": "self.factor = float('nan')", "Diverges": "self.factor = 2.0",
 }
 BROKEN = """
-from benchmark_dspdc.plugins import MethodSolver
+from benchmark_dspdc.bench.plugins import MethodSolver
 
 
 class Solver(MethodSolver):
@@ -826,8 +829,8 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
     # From the cache, times and all.
     pd.testing.assert_series_equal(first["time"], again["time"], check_exact=True)
     assert entries == same == 2
-    edit(folder / "benchmark_dspdc" / "algorithms" / "fista.py", "min(1.0 / L, ", "min(0.9 / L, ")
-    edit(folder / "benchmark_dspdc" / "problem.py",
+    edit(folder / "benchmark_dspdc" / "methods" / "fista.py", "min(1.0 / L, ", "min(0.9 / L, ")
+    edit(folder / "benchmark_dspdc" / "model" / "problem.py",
          "Certificate(primal, max(own, candidate),", "Certificate(primal, candidate - 1.0,")
     edited, plain_edited, more = run("edited")
     assert more == 4

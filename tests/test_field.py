@@ -14,16 +14,22 @@ from replay import drawn_batches, drawn_parts
 from transcriptions import dual_step, primal_step
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc.algorithms import METHODS, katyusha
+from benchmark_dspdc.bench.tasks import TASKS
+from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
+from benchmark_dspdc.methods import METHODS, katyusha
+from benchmark_dspdc.model.dual_rules import Ascent
+from benchmark_dspdc.model.regularizers import (
+    ElasticNet,
+    coast,
+    coast_and_add,
+    coasting,
+    reg_phase,
+)
 from benchmark_dspdc.operators import factorized
-from benchmark_dspdc.operators.lazy import settle
-from benchmark_dspdc.operators.linear import ROWS_OF_ALL, LinearRows
 from benchmark_dspdc.operators.sparse import SparseOperator
-from benchmark_dspdc.regularizers import ElasticNet, coast, coast_and_add, coasting, reg_phase
-from benchmark_dspdc.rules import Ascent
-from benchmark_dspdc.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.solver import option_names
-from benchmark_dspdc.tasks import TASKS
+from benchmark_dspdc.state.lazy import settle
+from benchmark_dspdc.state.scaled import ROWS_OF_ALL, LinearRows
 
 FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 

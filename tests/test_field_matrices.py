@@ -9,7 +9,7 @@ from test_field import FIELD, TRANSCRIBED, authors_iterates, compare
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 
 from benchmark_dspdc import matrix_risk, solve
-from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.methods import METHODS
 
 ITERATIONS = 30
 SMALL = {

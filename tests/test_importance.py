@@ -12,11 +12,20 @@ from scipy.stats import chisquare
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 from transcriptions import matrix_step, primal_step, prox_sdca
 
-from benchmark_dspdc import coupling, erm, solve, steps
-from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
-from benchmark_dspdc.algorithms.importance import majorants
-from benchmark_dspdc.coupling import pair_norms2
-from benchmark_dspdc.sampling import Partition, draw, generator, partition, stepped, weighted
+from benchmark_dspdc import erm, solve
+from benchmark_dspdc.engine.sampling import (
+    Partition,
+    draw,
+    generator,
+    partition,
+    stepped,
+    weighted,
+)
+from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
+from benchmark_dspdc.theory import coupling_constant as coupling
+from benchmark_dspdc.theory import steps
+from benchmark_dspdc.theory.coupling_constant import pair_norms2
+from benchmark_dspdc.theory.importance import majorants
 
 #: The package exports a function of that name.
 

@@ -11,8 +11,9 @@ import filelock
 import pytest
 from conftest import REPO
 
-from benchmark_dspdc import jit
-from benchmark_dspdc.jit import generic, njit
+from benchmark_dspdc.engine import kernel_cache as jit
+from benchmark_dspdc.engine.dispatch import generic
+from benchmark_dspdc.engine.kernel_cache import njit
 
 
 class Metre(NamedTuple):
@@ -90,7 +91,7 @@ def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_p
 
     # min (1/3) sum (x_i - 1)^2/2 + x^2/2 has x = 1/4.
     assert run() == pytest.approx(0.25)
-    losses = copy / "losses.py"
+    losses = copy / "model" / "losses.py"
     source = losses.read_text()
     # Another target, in an overload that the cached kernel has inlined.
     changed = source.replace("return (z - b + rho * y) / (1.0 + rho)",
@@ -119,7 +120,7 @@ def test_a_change_of_any_file_of_the_package_is_another_version(tmp_path, monkey
         seen.add(jit.source_hash())
         file.write_bytes(source)
     # Also that of a file's name.
-    (copy / "jit.py").rename(copy / "other.py")
+    (copy / "cli.py").rename(copy / "other.py")
     assert jit.source_hash() not in seen
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from benchmark_dspdc.losses import (
+from benchmark_dspdc.model.losses import (
     LOSSES,
     dual_prox,
     loss_conjugate,

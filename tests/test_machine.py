@@ -2,7 +2,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from benchmark_dspdc.machine import this_processor
+from benchmark_dspdc.bench.processor import this_processor
 
 LINUX = """processor\t: {k}
 vendor_id\t: AuthenticAMD

@@ -10,30 +10,33 @@ from conftest import LOSSES, daily
 from replay import drawn_batches, drawn_blocks
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmark_dspdc import coupling, erm, matrix_risk, mt_lmnn, psd, solve, trace_regression
-from benchmark_dspdc.algorithms import DSPDC, METHODS, SDCA, SPDC
-from benchmark_dspdc.coupling import (
+from benchmark_dspdc import erm, matrix_risk, mt_lmnn, solve, trace_regression
+from benchmark_dspdc.data import task_knn_errors
+from benchmark_dspdc.engine import psd_projection as psd
+from benchmark_dspdc.engine.sampling import partition
+from benchmark_dspdc.engine.symmetric import pack, unpack
+from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
+from benchmark_dspdc.model.dual_rules import Ascent
+from benchmark_dspdc.model.losses import LOSSES as LOSSES_BY_NAME
+from benchmark_dspdc.model.problem import Problem
+from benchmark_dspdc.model.regularizers import (
+    PSDFrobenius,
+    conjugate_point,
+    reg_conjugate,
+    reg_value,
+)
+from benchmark_dspdc.operators.matrix_blocks import MatrixOperator
+from benchmark_dspdc.operators.rank_one import RankOneOperator
+from benchmark_dspdc.solver import option_names
+from benchmark_dspdc.state.primal_dual_matrices import dual_ascent
+from benchmark_dspdc.theory import coupling_constant as coupling
+from benchmark_dspdc.theory.coupling_constant import (
     coupling_constant,
     norm2,
     normalised_norms2,
     partition_constant,
     subset_bound,
 )
-from benchmark_dspdc.data import task_knn_errors
-from benchmark_dspdc.losses import LOSSES as LOSSES_BY_NAME
-from benchmark_dspdc.operators.blocks import MatrixOperator
-from benchmark_dspdc.operators.rank_one import RankOneOperator
-from benchmark_dspdc.problem import Problem
-from benchmark_dspdc.regularizers import (
-    PSDFrobenius,
-    conjugate_point,
-    reg_conjugate,
-    reg_value,
-)
-from benchmark_dspdc.rules import Ascent
-from benchmark_dspdc.sampling import partition
-from benchmark_dspdc.solver import option_names
-from benchmark_dspdc.symmetric import pack, unpack
 
 # Problems, each with all that it stands for written out -----------------------------------
 
@@ -486,9 +489,9 @@ def test_dual_steps_of_rank_one_sums_are_those_of_explicit_matrices(blocks, shap
     found = []
     for operator in (one, other):
         y, total, delta = start.copy(), X.copy(), np.full_like(X, np.nan)
-        touched = operator.ascend(
-            operator.plan(rows), rows, Ascent(LOSSES_BY_NAME[loss], 0.7), b, y, X.copy(), total,
-            delta, wanted, np.empty(n),
+        touched = dual_ascent(
+            operator, operator.plan(rows), rows, Ascent(LOSSES_BY_NAME[loss], 0.7), b, y, X.copy(),
+            total, delta, wanted, np.empty(n),
         )
         found.append((y, total))
         touched = np.arange(p) if touched is None else touched

@@ -14,9 +14,9 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from benchmark_dspdc import symmetric
 from benchmark_dspdc.data import common, histograms, knn, libsvm, matrix, metric_learning, triplets
 from benchmark_dspdc.data.metric_learning import load_metric_learning
+from benchmark_dspdc.engine import symmetric
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = Path(os.environ.get("LIBSVM_FILES", ROOT.parent / "shared" / "data"))
@@ -623,7 +623,7 @@ def test_matrix_risk_data_is_the_stated_construction_whatever_the_chunks(chunk, 
 def test_matrix_risk_data_needs_hardly_more_memory_than_its_result():
     code = (
         "from benchmark_dspdc.data import matrix_risk_data\n"
-        "from benchmark_dspdc.speed import peak_memory\n"
+        "from benchmark_dspdc.bench.processor import peak_memory\n"
         "matrix_risk_data(2, 2, 200)\n"
         "before = peak_memory()\n"
         "size = matrix_risk_data(20, 50, 200).packed.nbytes\n"

@@ -14,8 +14,8 @@ from conftest import REPO, daily, make_labels, make_problem
 from numba.core import event
 
 from benchmark_dspdc import erm, matrix_risk, solve
-from benchmark_dspdc.peers import PEERS, Skglm, next_budget
-from benchmark_dspdc.plugins import BudgetGap, PeerSolver
+from benchmark_dspdc.bench.peers import PEERS, Skglm, next_budget
+from benchmark_dspdc.bench.plugins import BudgetGap, PeerSolver
 
 #: A budget with which each peer is done.
 ENOUGH = {"iteration": 3000, "tolerance": 1e-12}
@@ -247,7 +247,7 @@ def test_plug_ins_name_peers_and_their_solvers():
 def test_another_release_of_a_package_is_another_entry_of_the_cache(monkeypatch):
     import joblib
 
-    from benchmark_dspdc import plugins
+    from benchmark_dspdc.bench import plugins
 
     solver = next(s for s in peers_of_the_suite() if s.peer == "cyanure").get_instance()
     before = joblib.hash(solver)
@@ -302,7 +302,8 @@ def test_one_run_has_our_methods_and_peers(tmp_path):
 
 @pytest.mark.nightly
 def test_speed_beside_peers_gives_ratios_and_says_what_was_not_reached(tmp_path, monkeypatch):
-    from benchmark_dspdc import speed_peers
+    import speed_peers
+
     from benchmark_dspdc.cli import main
 
     monkeypatch.setattr(speed_peers, "DENSE", (150, 10))

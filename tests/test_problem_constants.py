@@ -8,12 +8,14 @@ import scipy.sparse
 from test_coupling import brute_force, make
 from test_matrix_problems import flat_of, metric_problem, risk_problem, trace_problem
 
-from benchmark_dspdc import ProblemConstants, constants, coupling, erm, problem_constants
-from benchmark_dspdc.algorithms import METHODS
-from benchmark_dspdc.coupling import largest_norm2_below, whole
+from benchmark_dspdc import ProblemConstants, constants, erm
+from benchmark_dspdc.engine.sampling import Partition
+from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.operators import as_operator
-from benchmark_dspdc.problem_constants import _blocks
-from benchmark_dspdc.sampling import Partition
+from benchmark_dspdc.theory import constants as problem_constants
+from benchmark_dspdc.theory import coupling_constant as coupling
+from benchmark_dspdc.theory.constants import _blocks
+from benchmark_dspdc.theory.coupling_constant import largest_norm2_below, whole
 
 NAMES = ProblemConstants.NAMES
 KINDS = ("dense", "csr", "factorized", "matrix_risk", "trace_regression", "mt_lmnn")
@@ -74,7 +76,7 @@ def test_constants_are_those_of_the_explicit_matrix(kind, m, q):
 def test_over_budget_the_constants_lie_between_their_bounds(kind, m, q, monkeypatch):
     problem, blocks = problem_of(kind)
     monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
-    monkeypatch.setattr("benchmark_dspdc.problem_constants.budget", lambda operator: 0.0)
+    monkeypatch.setattr("benchmark_dspdc.theory.constants.budget", lambda operator: 0.0)
     found = constants(problem, m, q, seed=3)
     bounds = 0
     for name, value in explicit(problem, blocks, m, q, 3).items():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from benchmark_dspdc import progress
+from benchmark_dspdc.engine import progress
 
 
 class Terminal(io.StringIO):

@@ -10,9 +10,10 @@ from conftest import REPO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark_dspdc import psd, threads
-from benchmark_dspdc.psd import ProjectionError, Projector, is_psd, project
-from benchmark_dspdc.threads import single_threaded
+from benchmark_dspdc.engine import psd_projection as psd
+from benchmark_dspdc.engine import threads
+from benchmark_dspdc.engine.psd_projection import ProjectionError, Projector, is_psd, project
+from benchmark_dspdc.engine.threads import single_threaded
 
 EXACT = 1e-12
 
@@ -419,7 +420,7 @@ WORKERS = """
 import joblib, os
 
 def ask(_):
-    from benchmark_dspdc.threads import n_threads
+    from benchmark_dspdc.engine.threads import n_threads
     return n_threads()
 
 if __name__ == "__main__":

@@ -25,12 +25,13 @@ from conftest import REPO, git, make_problem
 from frames import ELASTIC, curve, factorized, runs, seeds
 from hypothesis import strategies as st
 
-from benchmark_dspdc import guard
+from benchmark_dspdc.bench.benchopt_process import Run
 from benchmark_dspdc.cli import _parser, main
-from benchmark_dspdc.report import effort, regress, trend
-from benchmark_dspdc.report.baseline import CannotCompare
-from benchmark_dspdc.report.lines import BETTER, SAME, WORSE, Line
-from benchmark_dspdc.running import Run
+from benchmark_dspdc.guard import curve_figures as effort
+from benchmark_dspdc.guard import guarded_runs as guard
+from benchmark_dspdc.guard import regress, trend
+from benchmark_dspdc.guard.baseline import CannotCompare
+from benchmark_dspdc.guard.compared_lines import BETTER, SAME, WORSE, Line
 
 FOUND = dict(objective_reference_seconds=1e-3, base_seed=0)
 
@@ -1106,7 +1107,7 @@ def test_an_unchanged_tree_passes_and_a_perturbed_step_is_caught(checkout):
     code, shown = guarded(checkout, "--work-only")
     assert code == 0, shown
     undo = edited(
-        checkout, "steps.py", "    sigma = n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
+        checkout, "theory/steps.py", "    sigma = n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
         "    sigma = 0.9 * n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
     )
     try:
@@ -1122,7 +1123,7 @@ PLAIN = """
 import numpy as np
 from benchopt import BaseSolver
 
-from benchmark_dspdc.losses import derivative_all
+from benchmark_dspdc.model.losses import derivative_all
 
 
 class Solver(BaseSolver):
@@ -1205,7 +1206,7 @@ SLOWED = """        self._run(n_iterations)
 def slowed(folder, part):
     """What the check says once SPDC's kernel was slowed; that it says nothing else is checked."""
     slower = SLOWED.replace("PART", str(part))
-    undo = edited(folder, "algorithms/base.py", "        self._run(n_iterations)\n", slower)
+    undo = edited(folder, "methods/method.py", "        self._run(n_iterations)\n", slower)
     try:
         code, shown = guarded(folder, config="timed")
     finally:

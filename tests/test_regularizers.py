@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark_dspdc.regularizers import (
+from benchmark_dspdc.model.regularizers import (
     ElasticNet,
     conjugate_point,
     reg_conjugate,

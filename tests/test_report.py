@@ -13,11 +13,15 @@ from conftest import REPO, make_problem
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 from rich.console import Console
 
-from benchmark_dspdc import constants, reproduce
+from benchmark_dspdc import constants
+from benchmark_dspdc.bench import paper_run as reproduce
+from benchmark_dspdc.bench.predicted_table import compare
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import import_file
-from benchmark_dspdc.report import figures, verdicts
-from benchmark_dspdc.report.complexity import compare
+from benchmark_dspdc.guard.trend import write_trend
+from benchmark_dspdc.report import claims as verdicts
+from benchmark_dspdc.report import figures
+from benchmark_dspdc.report.claims import AS_STATED, FAILS, HOLDS, PARTITIONS, UNKNOWN, judge
 from benchmark_dspdc.report.page import page_data, styles, write_page
 from benchmark_dspdc.report.report import write_report
 from benchmark_dspdc.report.results import (
@@ -39,8 +43,6 @@ from benchmark_dspdc.report.results import (
     unfinished,
     with_primal_gap,
 )
-from benchmark_dspdc.report.trend import write_trend
-from benchmark_dspdc.report.verdicts import AS_STATED, FAILS, HOLDS, PARTITIONS, UNKNOWN, judge
 
 
 @pytest.fixture
@@ -682,8 +684,8 @@ def test_the_page_asks_no_host_for_anything(typical, tmp_path):
     own = text.split('id="data"')[0]
     assert not re.search(r'(?:src|href)\s*=\s*"(?!#)', own)
     assert "@import" not in own and "url(" not in own
-    for name in ("page", "trend"):
-        template = (REPO / f"benchmark_dspdc/report/{name}.html").read_text("utf-8")
+    for name in ("report/page", "guard/trend"):
+        template = (REPO / f"benchmark_dspdc/{name}.html").read_text("utf-8")
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', template)[1]
         assert policy.startswith("default-src 'none';") and "http" not in policy
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from benchmark_dspdc.jit import njit
-from benchmark_dspdc.sampling import (
+from benchmark_dspdc.engine.kernel_cache import njit
+from benchmark_dspdc.engine.sampling import (
     below,
     block_size,
     draw,

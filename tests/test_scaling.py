@@ -17,8 +17,8 @@ from benchopt.parallel_backends.slurm_executor import get_slurm_executor, merge_
 from conftest import REPO, assert_same_rows, run
 from distributed import Client
 
-from benchmark_dspdc.jit import CACHE_DIRECTORY
-from benchmark_dspdc.running import TOLERANCE
+from benchmark_dspdc.bench.benchopt_process import TOLERANCE
+from benchmark_dspdc.engine.kernel_cache import CACHE_DIRECTORY
 
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=0.0001]"],
@@ -83,7 +83,7 @@ class Cluster:
     def start(self, kind, *options):
         common = (
             "--scheduler-file", self.folder / "scheduler.json", "--host", "127.0.0.1",
-            "--preload", "benchmark_dspdc.plugins",
+            "--preload", "benchmark_dspdc.bench.plugins",
         )
         with self.folder.joinpath(f"{kind}.log").open("a") as output:
             return subprocess.Popen(

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from conftest import OPERATORS, daily, make_problem
 
-from benchmark_dspdc import solve, threads
-from benchmark_dspdc.algorithms import DSPDC, SPDC
-from benchmark_dspdc.algorithms import dspdc as module
-from benchmark_dspdc.operators.shared import Shared, part
+from benchmark_dspdc import solve
+from benchmark_dspdc.engine import threads
+from benchmark_dspdc.methods import DSPDC, SPDC
+from benchmark_dspdc.methods import dspdc as module
+from benchmark_dspdc.state.shared_by_threads import Shared, part
 
 N, P, D = 90, 40, 7
 BLOCKS = [(20, 21), (50, 9)]     # keeps A'y, keeps A x
@@ -139,7 +140,7 @@ def test_at_most_limits_the_threads_unless_they_are_given(monkeypatch):
 def test_under_benchopt_methods_run_on_one_thread(monkeypatch):
     monkeypatch.delenv(threads.VARIABLE, raising=False)
     monkeypatch.setattr(threads, "available_cpus", lambda: 2)
-    from benchmark_dspdc import plugins
+    from benchmark_dspdc.bench import plugins
 
     seen = []
 
@@ -175,7 +176,7 @@ def test_a_process_that_shared_work_ends(always):
     script = (
         "import numpy as np; from benchmark_dspdc import erm; "
         "from benchmark_dspdc import threads; threads.available_cpus = lambda: 2; "
-        "from benchmark_dspdc.algorithms import dspdc; dspdc.WORTH = 0.0; "
+        "from benchmark_dspdc.methods import dspdc; dspdc.WORTH = 0.0; "
         "rng = np.random.default_rng(0); "
         "factors = rng.standard_normal((90, 5)), rng.standard_normal((5, 40)); "
         "problem = erm(factors, np.sign(rng.standard_normal(90)), 'smoothed_hinge'); "

@@ -10,7 +10,7 @@ from test_matrix_problems import risk_problem
 
 import benchmark_dspdc
 from benchmark_dspdc import erm, methods, solve
-from benchmark_dspdc.algorithms import METHODS
+from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.solver import check_options, chunk, option_names, schedule, warm_up
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transcriptions import remark_1
 
-from benchmark_dspdc import steps
+from benchmark_dspdc.theory import steps
 
 count = st.integers(1, 10 ** 7)
 size = st.floats(-9, 9).map(lambda e: 10.0 ** e)

@@ -16,8 +16,8 @@ from replay import drawn_blocks, start_from
 from transcriptions import algorithm_1, matrix_algorithm_1, remark_1
 
 from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
-from benchmark_dspdc.algorithms import DSPDC, METHODS
-from benchmark_dspdc.regularizers import coasting
+from benchmark_dspdc.methods import DSPDC, METHODS
+from benchmark_dspdc.model.regularizers import coasting
 
 N, P, D = 12, 8, 2
 SEEDS = 50

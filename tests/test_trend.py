@@ -7,8 +7,8 @@ import pytest
 from conftest import git
 from frames import curve, factorized, runs, seeds
 
-from benchmark_dspdc import running
-from benchmark_dspdc.report import trend
+from benchmark_dspdc.bench import benchopt_process as running
+from benchmark_dspdc.guard import trend
 
 #: When a command was started, and the commit that it was of.
 FIRST, SECOND = ("2026-03-01T10:00:00.000", "aaaa"), ("2026-03-01T10:30:00.000", "bbbb+")

@@ -7,11 +7,18 @@ import pytest
 from frames import ELASTIC, factorized, runs, seeds
 from test_regress import FOUND, field
 
-from benchmark_dspdc.report import regress
-from benchmark_dspdc.report.baseline import CannotCompare
-from benchmark_dspdc.report.effort import BESIDE, TIME
-from benchmark_dspdc.report.lines import WORSE, Line
-from benchmark_dspdc.report.turns import ALLOWED, FEW, MOST, UNCLEAR, by_turns, suspects
+from benchmark_dspdc.guard import regress
+from benchmark_dspdc.guard.baseline import CannotCompare
+from benchmark_dspdc.guard.compared_lines import WORSE, Line
+from benchmark_dspdc.guard.curve_figures import BESIDE, TIME
+from benchmark_dspdc.guard.paired_runs import (
+    ALLOWED,
+    FEW,
+    MOST,
+    UNCLEAR,
+    by_turns,
+    suspects,
+)
 
 #: After how many turns it is decided.
 COUNTS = list(UNCLEAR)

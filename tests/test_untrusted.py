@@ -27,7 +27,18 @@ from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import libsvm
-from benchmark_dspdc.report import figures, files, results, thrift, trend, verdicts
+from benchmark_dspdc.guard import trend
+from benchmark_dspdc.report import (
+    claims as verdicts,
+)
+from benchmark_dspdc.report import (
+    figures,
+    results,
+    thrift,
+)
+from benchmark_dspdc.report import (
+    plain_files as files,
+)
 from benchmark_dspdc.report.results import GAP, read_results
 
 SMALL = "Factorized[d=2,materialize=False,n=20,p=5,random_state=0,reduction=feature]"
@@ -140,7 +151,7 @@ def test_a_cached_data_set_with_pickles_is_refused_and_not_unpickled(tmp_path, h
 IMPORT = """
 import json, sys, time
 from benchmark_dspdc.data import import_file
-from benchmark_dspdc.speed import peak_memory
+from benchmark_dspdc.bench.processor import peak_memory
 before, begun = peak_memory(), time.perf_counter()
 for file in sys.argv[1:]:
     try:
@@ -349,9 +360,9 @@ def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, ca
 #: Reads result files in a process of its own, with a lower limit; prints as `IMPORT` does.
 READ = """
 import json, sys
-from benchmark_dspdc.report import files
+from benchmark_dspdc.report import plain_files as files
 from benchmark_dspdc.report.results import read_results
-from benchmark_dspdc.speed import peak_memory
+from benchmark_dspdc.bench.processor import peak_memory
 good, *bombs = sys.argv[1:]
 files.MAX_BYTES = 2**24
 read_results([good])
@@ -460,7 +471,7 @@ def test_columns_that_share_their_pages_are_refused(tmp_path):
 #: Reads a result file; prints what is wrong with it.
 DAMAGED = """
 import sys
-from benchmark_dspdc.report import files
+from benchmark_dspdc.report import plain_files as files
 try:
     files.read_plain(sys.argv[1])
 except ValueError as error:

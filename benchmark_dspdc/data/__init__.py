@@ -7,12 +7,7 @@ from .labels import Labelled, LabelRule
 from .libsvm import ImportSummary, RawData, data_home, import_file, is_cached
 from .libsvm import load as load_libsvm
 from .libsvm import raw as raw_libsvm
-from .matrix import (
-    MatrixRiskData,
-    TraceRegressionData,
-    matrix_risk_data,
-    trace_regression_data,
-)
+from .matrix import MatrixRiskData, TraceRegressionData, matrix_risk_data, trace_regression_data
 from .metric_learning import METRIC_SCALES, METRIC_SOURCES, MetricData, load_metric_learning
 from .reduced import ReducedData, load_reduced
 from .reductions import REDUCTIONS, Reduction, feature, instance, nystroem, reduce, svd

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..checks import choose
+from ..engine.checks import choose
 from .common import random_stream
 from .labels import Labelled, binary_rule
 from .scaling import SCALES, scale_parts

@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from ..checks import as_given, check_int
+from ..engine.checks import as_given, check_int
 
 
 def random_stream(seed, purpose):

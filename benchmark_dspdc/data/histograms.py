@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.progress import track
 
-from ..checks import check_int
+from ..engine.checks import check_int
 from .common import random_stream
 
 __all__ = ["HistogramData", "aloi_like"]

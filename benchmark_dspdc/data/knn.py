@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import as_array, check_int
-from ..jit import njit
-from ..threads import single_threaded
+from ..engine.checks import as_array, check_int
+from ..engine.kernel_cache import njit
+from ..engine.threads import single_threaded
 from .common import as_ids, show_id
 
 __all__ = ["KnnErrors", "task_knn_errors"]

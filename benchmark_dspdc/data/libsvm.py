@@ -30,8 +30,8 @@ import numpy as np
 from rich.progress import wrap_file
 from scipy import sparse
 
-from ..checks import as_array, as_matrix, check_int, choose
-from ..places import fallback_home, has_fallback, is_writable
+from ..engine.cache_dirs import fallback_home, has_fallback, is_writable
+from ..engine.checks import as_array, as_matrix, check_int, choose
 from .labels import Labelled, binary_rule, guess_task
 from .scaling import SPARSE_SCALES, scale_parts
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from rich.progress import track
 
-from ..checks import check_int, check_number
-from ..symmetric import diagonal, pack, packed_length
+from ..engine.checks import check_int, check_number
+from ..engine.symmetric import diagonal, pack, packed_length
 from .common import random_stream
 from .store import stored
 
@@ -22,7 +22,7 @@ class MatrixRiskData(NamedTuple):
     Attributes
     ----------
     packed : ndarray of shape (n, p, t)
-        Packed form, see `benchmark_dspdc.symmetric`, of the symmetrised ``D_i^j``.
+        Packed form, see `benchmark_dspdc.engine.symmetric`, of the symmetrised ``D_i^j``.
     b : ndarray of shape (n,)
         Labels, -1.0 or +1.0.
     d : int

@@ -7,8 +7,8 @@ import numpy as np
 from rich.progress import track
 from scipy import linalg, sparse
 
-from ..checks import check_int, check_number, choose
-from ..threads import single_threaded
+from ..engine.checks import check_int, check_number, choose
+from ..engine.threads import single_threaded
 from .common import random_stream, show_id
 from .histograms import aloi_like
 from .libsvm import raw

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 
-from ..checks import as_matrix, check_int, check_number, choose
-from ..threads import one_thread
+from ..engine.checks import as_matrix, check_int, check_number, choose
+from ..engine.threads import one_thread
 from .common import random_stream
 
 __all__ = ["REDUCTIONS", "Reduction", "feature", "instance", "nystroem", "reduce", "svd"]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..checks import choose
+from ..engine.checks import choose
 
 __all__ = ["SCALES", "SPARSE_SCALES", "Scaling", "fit_scaling", "scale_parts"]
 

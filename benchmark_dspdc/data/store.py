@@ -30,8 +30,8 @@ import numpy as np
 from filelock import FileLock
 from scipy import sparse
 
-from ..jit import PACKAGE, source_hash
-from ..places import cache_home
+from ..engine.cache_dirs import cache_home
+from ..engine.kernel_cache import PACKAGE, source_hash
 
 __all__ = ["stored"]
 
@@ -53,7 +53,12 @@ WORTH = 0.1
 PATIENCE = 900.0
 
 #: Files outside of this folder that decide what is generated here.
-OTHER_SOURCES = ("checks.py", "jit.py", "places.py", "progress.py", "symmetric.py", "threads.py")
+OTHER_SOURCES = tuple(
+    f"engine/{name}.py"
+    for name in (
+        "cache_dirs", "checks", "dispatch", "kernel_cache", "progress", "symmetric", "threads",
+    )
+)
 
 #: Arguments that do not change a result.
 NO_MATTER = ("progress",)

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..checks import check_int, check_number, choose
-from ..threads import one_thread
+from ..engine.checks import check_int, check_number, choose
+from ..engine.threads import one_thread
 from .common import random_stream
 from .store import stored
 

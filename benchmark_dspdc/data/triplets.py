@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import as_array, check_int
-from ..jit import njit
-from ..progress import tracked
+from ..engine.checks import as_array, check_int
+from ..engine.kernel_cache import njit
+from ..engine.progress import tracked
 from .common import as_ids, show_id
 from .store import stored
 

@@ -6,10 +6,10 @@ the three couplings fits it, a coupling of its own (see `couplings`).
 
 import scipy.sparse
 
-from ..checks import as_given
-from .base import Operator
+from ..engine.checks import as_given
 from .dense import DenseOperator
 from .factorized import FactorizedOperator, materialized, product_refused
+from .operator import Operator
 from .sparse import SparseOperator
 
 __all__ = [

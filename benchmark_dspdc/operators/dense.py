@@ -4,10 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..checks import as_array
-from .base import StoredOperator
+from ..engine.checks import as_array
 from .gram import chunks, largest_head_of_rows
-from .rows import DenseRows
+from .operator import StoredOperator
+from .row_loops import DenseRows
 
 
 class DenseOperator(StoredOperator):

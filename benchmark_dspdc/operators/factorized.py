@@ -5,12 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..checks import as_array
-from ..sampling import Partition
-from ..threads import single_threaded
-from .base import Operator
-from .couplings import FactorCoupling
-from .dual import FactorKeptDual
+from ..engine.checks import as_array
+from ..engine.threads import single_threaded
 from .gram import (
     Pairs,
     chunks,
@@ -21,8 +17,8 @@ from .gram import (
     square_root,
     top_eigenvalue,
 )
-from .pairs import FactorDualPair, FactorPrimalPair
-from .rows import TILE, DenseRows, aligned, loss_gradient, multiply, multiply_transposed
+from .operator import Operator
+from .row_loops import DenseRows, aligned, multiply, multiply_transposed
 
 
 class FactorizedOperator(Operator):
@@ -63,14 +59,6 @@ class FactorizedOperator(Operator):
     def rmatvec(self, y):
         u = np.empty(self.U.shape[1])
         multiply_transposed(DenseRows(self.U), np.ascontiguousarray(y, dtype=np.float64), u)
-        out = np.empty(self.shape[1])
-        multiply(DenseRows(self.Vt), u, out)
-        return out
-
-    def loss_gradient(self, loss, b, x):
-        v, u = np.empty((2, self.Vt.shape[1]))
-        multiply_transposed(DenseRows(self.Vt), np.ascontiguousarray(x, dtype=np.float64), v)
-        loss_gradient(DenseRows(self.U), loss, b, v, u, np.empty(TILE))
         out = np.empty(self.shape[1])
         multiply(DenseRows(self.Vt), u, out)
         return out
@@ -183,50 +171,6 @@ class FactorizedOperator(Operator):
     def miniature(self):
         return FactorizedOperator(np.eye(4), np.eye(4))
 
-    def coupling(self, keep, dual, primal):
-        U, dual = _arranged(self.U, dual)
-        Vt, primal = _arranged(self.Vt, primal)
-        kept = aligned((6, _whole_lines(U.shape[1])))[:, :U.shape[1]]
-        return FactorCoupling(self.d, DenseRows(U), DenseRows(Vt), *kept), dual, primal
-
-    def coupling_cost(self, r, s):
-        n, p = self.shape
-        return 2 * self.d * (n / r + p / s)
-
-    def kept_dual_cost(self, r):
-        n, p = self.shape
-        return 2 * self.d * (n / r + p)
-
-    def dual_pair(self):
-        n, p = self.shape
-        return FactorDualPair(
-            self.d, DenseRows(self.U), DenseRows(self.Vt), *np.zeros((3, self.U.shape[1])),
-            np.zeros(p), float(n),
-        )
-
-    def dual_pair_cost(self, r):
-        n, p = self.shape
-        return self.d * (2 * p + 3 * n / r)
-
-    def primal_pair(self):
-        return FactorPrimalPair(
-            self.d, DenseRows(self.U), DenseRows(self.Vt), *np.zeros((3, self.U.shape[1])),
-            np.zeros(self.shape[0]),
-        )
-
-    def primal_pair_cost(self, s):
-        n, p = self.shape
-        return self.d * (2 * n + 3 * p / s)
-
-    def kept_dual(self, y):
-        u = np.empty(self.U.shape[1])
-        multiply_transposed(DenseRows(self.U), y, u)
-        n, p = self.shape
-        return FactorKeptDual(
-            self.d, DenseRows(self.U), DenseRows(self.Vt), -self.rmatvec(y) / n, np.zeros(p),
-            np.zeros_like(u), np.zeros_like(u), float(n),
-        )
-
 
 #: The largest A = UV that `materialized` forms, in bytes.
 LARGEST_PRODUCT = 4e9
@@ -252,21 +196,8 @@ def materialized(U, V):
     return operator.U @ operator.Vt.T
 
 
-def _whole_lines(width):
-    return -(-width // 8) * 8
-
-
 def _padded(matrix):
     rows, width = matrix.shape
     out = aligned((rows, -(-width // 4) * 4))
     out[:, :width] = matrix
     return out
-
-
-def _arranged(matrix, sampler):
-    """Rows of a partition's blocks side by side, so that a block is one stream."""
-    if isinstance(sampler, Partition):
-        if len(sampler.starts) > 2:
-            matrix = np.take(matrix, sampler.order, axis=0, out=aligned(matrix.shape))
-        return matrix, Partition(sampler.starts, None)
-    return matrix, sampler

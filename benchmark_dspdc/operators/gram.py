@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from ..threads import single_threaded
+from ..engine.threads import single_threaded
 
 #: Largest side of a Gram matrix that is ever formed.
 LARGEST_GRAM = 2500

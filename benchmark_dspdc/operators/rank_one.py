@@ -12,7 +12,7 @@ all its vectors: a block of its own, a block that all groups share, or both.
 So A x = S q with S the sparse n x K matrix of signs, and q_k = v_k' M_g v_k
 the quadratic forms of the group's metric M_g, the sum of its blocks. A vector
 that occurs in several rows is used once. How forms and sums are computed is
-in `benchmark_dspdc.operators.forms`.
+in `benchmark_dspdc.operators.rank_one_loops`.
 """
 
 import itertools
@@ -22,12 +22,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ..symmetric import pack, packed_length, unpack
-from ..threads import side_by_side
-from .blocks import BlockOperator
-from .forms import (
-    SLICE,
-    ascend_groups,
+from ..engine.symmetric import pack, packed_length, unpack
+from ..engine.threads import side_by_side
+from .gram import certified_top
+from .matrix_blocks import BlockOperator
+from .rank_one_loops import (
     quadratic_forms,
     rank_one_sums,
     signed_counts,
@@ -37,7 +36,6 @@ from .forms import (
     squares_by_group,
     workspace,
 )
-from .gram import certified_top
 from .sparse import SparseOperator
 
 #: Groups are dealt out to threads in this many parts at most; the shared block
@@ -123,11 +121,6 @@ class RankOneOperator(BlockOperator):
     def multiply_adds(self):
         return 2 * len(self.terms) * self.d ** 2
 
-    def coupling_cost(self, r, s):
-        # The column of the shared block is as long as all others together.
-        times = np.where((r < s) & (self.common >= 0 and len(self.own) > 1), 2, 1)
-        return times * super().coupling_cost(r, s)
-
     # Products with rows.
 
     def plan(self, rows):
@@ -162,19 +155,6 @@ class RankOneOperator(BlockOperator):
         spread(plan.indptr, plan.terms, plan.signs, coef, c)
         return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
 
-    def ascend(self, plan, rows, rule, b, y, X, total, delta, wanted, buffer):
-        if plan.by_group is None or np.diff(plan.bounds).max() > SLICE:
-            return super().ascend(plan, rows, rule, b, y, X, total, delta, wanted, buffer)
-        forms = np.empty(len(plan.ids))
-
-        def part(span, shared):
-            ascend_groups(
-                self.points, self.ends, plan.ids, plan.groups, plan.bounds, self.own, self.common,
-                plan.indptr, plan.terms, plan.signs, plan.by_group, plan.row_bounds, rows, X, rule,
-                b, y, forms, *span, workspace(self.d), total, delta, wanted, shared,
-            )
-        return self._in_parts(part, plan.groups, plan.bounds, total, delta, wanted)
-
     def _forms(self, ids, groups, bounds, X, out):
         """out[k] = v_k' M v_k for the vectors of the groups."""
         def part(span):
@@ -206,9 +186,9 @@ class RankOneOperator(BlockOperator):
                 self.points, self.starts, self.ends, ids, groups, bounds, self.own, c, *span,
                 workspace(self.d), total, delta, wanted, shared,
             )
-        return self._in_parts(part, groups, bounds, total, delta, wanted)
+        return self.in_parts(part, groups, bounds, total, delta, wanted)
 
-    def _in_parts(self, function, groups, bounds, total, delta, wanted):
+    def in_parts(self, function, groups, bounds, total, delta, wanted):
         """Call the function for each part of the groups, and add up what goes to the shared block.
 
         Returns the blocks touched.

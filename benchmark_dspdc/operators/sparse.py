@@ -5,12 +5,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from ..checks import as_csr
-from ..jit import njit
-from ..sampling import Partition
-from .base import StoredOperator
-from .lazy import Extrapolated, lazy_rows
-from .rows import SparseRows
+from ..engine.checks import as_csr
+from ..engine.kernel_cache import njit
+from .operator import StoredOperator
+from .row_loops import SparseRows
 
 
 class SparseOperator(StoredOperator):
@@ -18,6 +16,10 @@ class SparseOperator(StoredOperator):
 
     kind = "csr"
     norm_price = 2.0
+
+    #: All of x is moved lazily where an average block of rows has fewer entries than this
+    #: share of x.
+    LAZY = 0.5
 
     def __init__(self, A):
         self.csr = as_csr(A, "A")
@@ -78,27 +80,6 @@ class SparseOperator(StoredOperator):
     def largest_head(self, size, transposed, budget):
         rows = self.columns if transposed else self.rows
         return _largest_head(rows.data, rows.indptr, size)
-
-    def _by_blocks(self, rows, sampler):
-        if not isinstance(sampler, Partition):
-            return rows, sampler
-        if len(sampler.starts) > 2:
-            position = np.empty(len(sampler.order), dtype=rows.indices.dtype)
-            position[sampler.order] = np.arange(len(sampler.order))
-            rows = rows._replace(indices=position[rows.indices])
-        return rows, Partition(sampler.starts, None)
-
-    #: All of x is moved lazily where an average block of rows has fewer entries than this
-    #: share of x.
-    LAZY = 0.5
-
-    def coupling(self, keep, dual, primal):
-        p = self.shape[1]
-        per_block = self.csr.nnz / dual.inverse_probability
-        if primal.inverse_probability == 1.0 and per_block < self.LAZY * p:
-            coupling = lazy_rows(self.rows, p, Extrapolated())
-            return coupling, dual, Partition(np.array([0, p]), None)
-        return super().coupling(keep, dual, primal)
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))

@@ -1,1 +1,1 @@
-"""Tables and figures from result files; knows nothing but columns of a frame."""
+"""Reports of result files: they know the columns of a frame, and no kernel."""

@@ -13,19 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from ..places import write_whole
-from .complexity import method_of
-from .results import (
-    PRIMAL_GAP,
-    UNCERTAINTY,
-    X_AXES,
-    band,
-    parse,
-    problems,
-    titles,
-    with_primal_gap,
-)
-from .verdicts import (
+from ..bench.predicted_table import method_of
+from ..engine.cache_dirs import write_whole
+from .claims import (
     ELASTIC_NETS,
     EXACT,
     FIGURE_1,
@@ -35,6 +25,16 @@ from .verdicts import (
     PAIRS_3,
     PAIRS_4,
     same_sizes,
+)
+from .results import (
+    PRIMAL_GAP,
+    UNCERTAINTY,
+    X_AXES,
+    band,
+    parse,
+    problems,
+    titles,
+    with_primal_gap,
 )
 
 #: Block sizes that figure 2 is drawn for, a row each; the paper does not give its own.

@@ -14,8 +14,9 @@ from importlib import resources
 
 import numpy as np
 
-from ..places import write_whole
+from ..engine.cache_dirs import write_whole
 from ..version import __version__
+from .claims import judge
 from .results import (
     EIGENDECOMPOSITIONS,
     GAPS,
@@ -40,7 +41,6 @@ from .results import (
     unfinished,
     with_primal_gap,
 )
-from .verdicts import judge
 
 #: Colours that the colour-blind can tell apart (Okabe and Ito), with dashes and markers.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c6d1f")
@@ -74,11 +74,11 @@ def write_page(frame, file, origin, verdicts=None):
         None to judge here.
     """
     made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
-    write_html("page.html", made, file)
+    write_html(resources.files(__package__).joinpath("page.html"), made, file)
 
 
 def write_html(template, data, file):
-    """Fill one of the templates with its data and with all that it would ask the web for."""
+    """Fill a template, a file, with its data and with all that it would ask the web for."""
     from plotly.offline import get_plotlyjs
 
     folder = resources.files(__package__)
@@ -89,7 +89,7 @@ def write_html(template, data, file):
         HELPERS=folder.joinpath("common.js").read_text("utf-8"),
     )
     # In one go: what is filled in is not looked at again.
-    text = folder.joinpath(template).read_text("utf-8")
+    text = template.read_text("utf-8")
     text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
     write_whole(file, text)
 

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .claims import FAILS, HOLDS, UNKNOWN, judge
 from .results import read_results
-from .verdicts import FAILS, HOLDS, UNKNOWN, judge
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import check_names, read_plain, shown
+from .plain_files import check_names, read_plain, shown
 
 PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions"
 ITERATIONS = "objective_iterations"

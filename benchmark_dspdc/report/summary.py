@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .files import shown
+from .plain_files import shown
 from .results import label, medians, of_matrices, problems, read_results, to_targets
 
 TARGETS = (1e-3, 1e-6)

@@ -1,0 +1,46 @@
+"""`benchopt run` that notes which curves fail: ``python -m ...failure_notes FD run ...``.
+
+benchopt ends with 0 when a solver raises, and its result file has no word of a solver that raises
+everywhere. All of a run's outcomes pass through one method of the object that prints them.
+"""
+
+import json
+import os
+import sys
+from contextlib import suppress
+
+from benchopt import runner
+from benchopt.cli import benchopt
+from benchopt.utils.terminal_output import TerminalOutput
+
+#: Outcomes that leave no curve. Curves that the user has stopped did not fail.
+FAILURES = ("error", "diverged")
+
+
+class Noting(TerminalOutput):
+    """Prints as benchopt does, and writes the names of what failed to a file."""
+
+    #: Number of the open file; None in workers, which print nothing of that kind.
+    notes = None
+
+    def show_status(self, status, *args, **kwargs):
+        if status in FAILURES and self.notes is not None:
+            names = [str(name) for name in (self.dataset, self.objective, self.solver)]
+            # A full disk should not end a run.
+            with suppress(OSError):
+                os.write(self.notes, f"{json.dumps(names)}\n".encode())
+        super().show_status(status, *args, **kwargs)
+
+
+def main(arguments):
+    """Run benchopt with all but the first argument, which is the number of an open file."""
+    Noting.notes = int(arguments[0])
+    runner.TerminalOutput = Noting
+    benchopt(args=arguments[1:], prog_name="benchopt")
+
+
+if __name__ == "__main__":
+    # By its own name, under which workers find the class too.
+    from . import failure_notes as noted
+
+    noted.main(sys.argv[1:])

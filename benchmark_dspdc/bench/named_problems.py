@@ -1,0 +1,137 @@
+"""Problems by the names that `benchopt run` knows them by.
+
+benchopt is imported when it is needed; beside `plugins` this is the only module
+here that does so.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from ..model.problem import Problem
+
+
+class Target(NamedTuple):
+    """A problem of the benchmark.
+
+    Attributes
+    ----------
+    dataset, objective : str
+        As in the columns of a result file.
+    problem : Problem or None
+    reason : str or None
+        Why there is no problem: the data set is not for this objective.
+    """
+
+    dataset: str
+    objective: str
+    problem: Problem | None
+    reason: str | None
+
+
+#: A name as benchopt writes it. It takes other ones for more than names: what ends in .py for a
+#: file, which it loads and runs.
+NAME = re.compile(r"\w+(\[\w+=[\w.+-]+(,\w+=[\w.+-]+)*\])?", re.ASCII)
+
+
+def benchmark_folder():
+    """The folder with the benchmark's plug-ins: where the package lies, or the current one."""
+    for folder in (Path(__file__).resolve().parents[2], Path.cwd()):
+        if (folder / "objective.py").exists() and (folder / "datasets").is_dir():
+            return folder
+    raise ValueError(
+        "no benchmark here: objective.py and datasets/ must be in the current folder or beside "
+        "the package"
+    )
+
+
+def load_targets(target, objective=None):
+    """The problems that a config file or the name of a data set stands for, one by one.
+
+    Parameters
+    ----------
+    target : str
+        A config file of `benchopt run`, for every data set and objective of it, or a
+        data set such as "Factorized[n=5000,p=100,d=20]".
+    objective : str or None
+        Such as "ERM[loss=logistic]", in place of those of the config file; None for
+        those, or for the objective's first parameters.
+
+    Yields
+    ------
+    Target
+    """
+    import click
+    from benchopt.benchmark import Benchmark, _list_parametrized_classes
+
+    datasets, objectives = [target], None
+    if target.endswith((".yml", ".yaml")):
+        datasets, objectives = _read_config(Path(target))
+    if objective is not None:
+        objectives = [objective]
+    benchmark = Benchmark(benchmark_folder())
+    try:
+        selected = benchmark.check_dataset_patterns(datasets)
+        filters = benchmark.check_objective_filters(objectives)
+        datasets = list(_list_parametrized_classes(*selected))
+        chosen = [
+            found for found, _ in _list_parametrized_classes(*filters, check_installed=False)
+        ]
+    except (ValueError, TypeError, click.ClickException) as error:
+        raise ValueError(_one_line(error)) from None
+    for dataset, ready in datasets:
+        if not ready:
+            raise ValueError(f"{dataset} cannot be loaded: a package that it needs is missing")
+        for k in range(len(chosen) if objectives else 1):
+            yield _pose(dataset, chosen[k])
+        dataset._data = None
+
+
+def named_target(dataset, objective):
+    """The problem that a result file names: a `Target`, or a ValueError.
+
+    Unlike those of a user, names in a file are nothing but names here.
+    """
+    for name in (dataset, objective):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a name of this benchmark")
+    return next(load_targets(dataset, objective))
+
+
+def _pose(dataset, objective):
+    """The problem of a data set and an objective, made as for a run."""
+    # benchopt keeps the problem in the objective; each pair has one of its own.
+    objective = type(objective).get_instance(**objective._parameters)
+    try:
+        skipped, reason = objective._set_dataset(dataset)
+    except Exception as error:
+        raise ValueError(f"{dataset} cannot be loaded: {_one_line(error)}") from error
+    if skipped:
+        return Target(str(dataset), str(objective), None, reason)
+    return Target(str(dataset), str(objective), objective.problem, None)
+
+
+def _read_config(file):
+    if not file.exists():
+        raise ValueError(f"no such file: {file}")
+    try:
+        config = yaml.safe_load(file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is not a readable config file: {_one_line(error)}") from None
+    if not isinstance(config, dict) or not config.get("dataset"):
+        raise ValueError(f"{file} is not a config file of this benchmark: it names no dataset")
+    found = [
+        value if isinstance(value, list) or value is None else [value]
+        for value in (config["dataset"], config.get("objective"))
+    ]
+    for name in (name for names in found for name in names or () if isinstance(name, str)):
+        # benchopt would load and run it.
+        if name.partition("[")[0].strip().endswith(".py"):
+            raise ValueError(f"{file} names {name!r}, a file; allowed are names of this benchmark")
+    return found
+
+
+def _one_line(error):
+    return " ".join(str(error).split())

@@ -1,0 +1,265 @@
+"""What the objective and the benchopt plug-ins under ``solvers/`` share.
+
+Beside `noted`, and `targets` when called, this is the only module here that imports benchopt.
+
+A plug-in names a method and its options; everything else is in `MethodSolver`
+for our own methods and in `PeerSolver` for those of other packages.
+"""
+
+import importlib.metadata
+import math
+import os
+import warnings
+
+import numpy as np
+import scipy
+from benchopt import BaseSolver
+from benchopt.stopping_criterion import StoppingCriterion
+from benchopt.utils.parametrized_name_mixin import product_param
+
+from ..engine.checks import check_number
+from ..engine.kernel_cache import SOURCE_HASH
+from ..engine.psd_projection import ProjectionError
+from ..engine.threads import VARIABLE as THREADS
+from ..engine.threads import at_most
+from ..methods import METHODS
+from ..solver import chunk, is_large, schedule, warm_up
+from .benchopt_process import TOLERANCE
+from .peers import PEERS, next_budget
+
+
+def tolerance(default, solver=None):
+    """The relative gap at which a curve ends, as set where the solver was sent from, or here."""
+    given = (getattr(solver, "settings", None) or os.environ).get(TOLERANCE)
+    try:
+        return default if given is None else check_number(float(given), TOLERANCE, 0.0)
+    except ValueError:
+        raise ValueError(f"{TOLERANCE} must be a number of at least 0, got {given!r}") from None
+
+
+class RelativeGap(StoppingCriterion):
+    """Stop when the certified relative gap is at most `tol`.
+
+    Parameters
+    ----------
+    tol : float
+        Target, unless the environment variable BENCHMARK_DSPDC_TOL is set.
+    patience : int
+        Also stop after this many checks without progress once the gap is at
+        the limit of double precision.
+    """
+
+    def __init__(self, tol=1e-8, patience=20, strategy="callback", key_to_monitor="relative_gap",
+                 minimize=True):
+        self.tol = tol
+        self.patience = patience
+        super().__init__(
+            tol=tol, patience=patience, strategy=strategy, key_to_monitor=key_to_monitor,
+            minimize=minimize,
+        )
+
+    def should_stop(self, stop_val, objective_list):
+        # benchopt takes a large rise for divergence and drops the curve. Gaps may rise and come
+        # back; a run that has no number any more ends, and its curve shows it.
+        self._prev_objective = math.inf
+        if not math.isfinite(objective_list[-1][self.key_to_monitor_]):
+            warnings.warn(f"{self.solver} diverged: its gap is not a finite number any more",
+                          RuntimeWarning, stacklevel=1)
+            return True, "max_runs", stop_val
+        return super().should_stop(stop_val, objective_list)
+
+    def check_convergence(self, objective_list):
+        gaps = [row[self.key_to_monitor_] for row in objective_list]
+        if gaps[-1] <= self._target():
+            return True, 1.0
+        best = min(range(len(gaps)), key=gaps.__getitem__)
+        stalled = len(gaps) - 1 - best >= self.patience and gaps[best] < 1e-12
+        return stalled, 0.0
+
+    def _target(self):
+        # benchopt gives criteria their solver when a run begins.
+        return tolerance(self.tol, getattr(self, "solver", None))
+
+
+class BudgetGap(RelativeGap):
+    """`RelativeGap` for solvers that begin anew with every budget.
+
+    Parameters
+    ----------
+    tol : float
+        Target.
+    patience : int
+        Also stop after this many larger budgets that brought nothing: the
+        package has stopped by itself, or can do no better.
+    """
+
+    def __init__(self, tol=1e-8, patience=10, strategy="iteration",
+                 key_to_monitor="relative_gap", minimize=True):
+        super().__init__(tol, patience, strategy, key_to_monitor, minimize)
+
+    def check_convergence(self, objective_list):
+        gaps = [row[self.key_to_monitor_] for row in objective_list]
+        best = min(range(len(gaps)), key=gaps.__getitem__)
+        done = gaps[-1] <= self._target()
+        return done or len(gaps) - 1 - best >= self.patience, float(done)
+
+
+class Carried:
+    """Mixin: what a curve depends on beside its plug-in goes with it, to workers and into keys.
+
+    benchopt's cache knows the plug-in's file and parameters. The numerical package belongs to the
+    key as well, as a changed kernel or certificate is another result; and so do settings of the
+    environment, which a worker on another machine does not have.
+
+    Attributes
+    ----------
+    settings : dict or None
+        The `known_state` of the process that has sent this object, None if it is of this one.
+    """
+
+    settings = None
+
+    def _get_state(self):
+        return self.settings or known_state()
+
+    def __setstate__(self, state):
+        if state["sources"] != SOURCE_HASH:
+            # A dask worker may have been started before an edit: its curve would be of other code.
+            raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
+        self.settings = state
+
+
+def known_state():
+    """The sources, and the settings of this process's environment."""
+    names = (TOLERANCE, THREADS)
+    return {
+        # numba's release is in the hash of the sources.
+        "sources": SOURCE_HASH, "releases": [np.__version__, scipy.__version__],
+    } | {k: os.environ[k] for k in names if k in os.environ}
+
+
+class MethodSolver(Carried, BaseSolver):
+    """Run one of the package's methods under benchopt, on one thread unless more are asked for.
+
+    A subclass sets ``name``, ``method`` (a key of `METHODS`) and
+    ``parameters``, whose keys are the method's options.
+    """
+
+    method = None
+    sampling_strategy = "callback"
+    stopping_criterion = RelativeGap()
+
+    def __repr__(self):
+        # Defaults would hide what differs; the block sizes are always of interest.
+        default = next(product_param(type(self).parameters))
+        shown = [
+            f"{name}={value}" for name, value in self._parameters.items()
+            if name in ("m", "q") or value != default[name]
+        ]
+        return f"{self.name}[{','.join(shown)}]" if shown else self.name
+
+    def skip(self, problem):
+        try:
+            METHODS[self.method].validate(problem, **self.options)
+        except ValueError as error:
+            return True, str(error)
+        return False, None
+
+    def set_objective(self, problem):
+        self.problem = problem
+        # Not in benchopt's warm_up: that runs once per solver although another
+        # data set may need another compilation, and after the clock of
+        # --timeout has started.
+        warm_up(METHODS[self.method], problem, self.options)
+
+    @property
+    def options(self):
+        return dict(self._parameters)
+
+    def run(self, callback):
+        # Set-up is part of a method's time, and a seed belongs to a repetition.
+        with at_most(1, self.settings):
+            self.algorithm = METHODS[self.method](
+                self.problem, seed=self.get_seed(use_repetition=True), **self.options
+            )
+        size, large, step = chunk(self.algorithm), is_large(self.problem), 0
+        while callback():
+            next_step = schedule(step, large)
+            try:
+                # In one call; see `solve`.
+                with at_most(1, self.settings):
+                    self.algorithm.advance(size * (next_step - step))
+                step = next_step
+            except ProjectionError as error:
+                # The points so far are good; what follows would not be.
+                warnings.warn(f"{self} ended: {error}", RuntimeWarning, stacklevel=1)
+                break
+        # benchopt keeps its solvers until the end; what they keep should be small.
+        self.outcome = self.get_result()
+        self.algorithm = None
+
+    def get_next(self, stop_val):
+        return stop_val + 1                  # every call of the callback is a check
+
+    def get_result(self):
+        if self.algorithm is None:
+            return self.outcome
+        return dict(
+            x=self.algorithm.x, y=self.algorithm.y, iterations=self.algorithm.iterations,
+            predicted_rate=self.algorithm.predicted_rate, passes=self.algorithm.passes,
+            coordinate_updates=self.algorithm.coordinate_updates,
+            eigendecompositions=self.algorithm.eigendecompositions,
+            block_rows=self.algorithm.info.get("m", float("nan")),
+            block_columns=self.algorithm.info.get("q", float("nan")),
+        )
+
+
+class PeerSolver(Carried, BaseSolver):
+    """Run a method of another package under benchopt.
+
+    A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``,
+    whose keys are the peer's options. Each budget is a run of its own from
+    x = 0; the budget 0 is that point itself.
+    """
+
+    peer = None
+    sampling_strategy = "iteration"
+    stopping_criterion = BudgetGap()
+
+    def skip(self, problem):
+        reason = PEERS[self.peer].refuses(problem, **self._parameters)
+        return reason is not None, reason
+
+    def set_objective(self, problem):
+        # The layout of A, imports and compilation are not part of a run.
+        self.ready = PEERS[self.peer](problem, **self._parameters)
+        self.ready.warm_up()
+
+    def run(self, budget):
+        self.x = self.ready.fit(budget, self.get_seed(use_repetition=True))
+
+    def get_next(self, budget):
+        return next_budget(self.sampling_strategy, budget)
+
+    def get_result(self):
+        return dict(x=self.x)
+
+    # The release of the package belongs to the key too: the one that is here.
+    def _get_state(self):
+        return super()._get_state() | {"release": release(PEERS[self.peer].package)}
+
+
+class TolerancePeerSolver(PeerSolver):
+    """A peer whose budget is a tolerance."""
+
+    sampling_strategy = "tolerance"
+    stopping_criterion = BudgetGap(strategy="tolerance")
+
+
+def release(package):
+    """The version of the distribution that a module belongs to, None if it is not there."""
+    name = package.partition(".")[0]
+    try:
+        return importlib.metadata.version({"sklearn": "scikit-learn"}.get(name, name))
+    except importlib.metadata.PackageNotFoundError:
+        return None

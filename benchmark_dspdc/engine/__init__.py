@@ -1,0 +1,1 @@
+"""What every room stands on: compiling and dispatch, SIMD, threads, sampling, cones, checks."""

@@ -1,0 +1,96 @@
+"""Dispatch on types: one function, a body for each type of its first argument."""
+
+import functools
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload
+
+from .kernel_cache import OPTIONS, njit
+
+
+def generic(declaration=None, *, interpreted=False):
+    """Declare a function dispatched on the type of its first argument.
+
+    The declaration's signature and docstring are the contract; its own body
+    is never run. Bodies are added with ``name.register(Type)``. For NamedTuple
+    types they are compiled, into whatever calls them or, when called from
+    Python, by themselves; for any other type they run as they are.
+
+    Parameters
+    ----------
+    interpreted : bool
+        When called from Python run all bodies as they are: for those that do
+        less than it takes to hand the arguments to compiled code.
+
+    Examples
+    --------
+    >>> @generic
+    ... def value(loss, z, b):
+    ...     "phi(z) for the label b."
+    >>> @value.register(Square)
+    ... def _(loss, z, b):
+    ...     return 0.5 * (z - b) ** 2
+    """
+    if declaration is None:
+        return functools.partial(generic, interpreted=interpreted)
+    bodies, callables = {}, {}
+
+    @functools.wraps(declaration)
+    def call(first, *args):
+        cls = type(first)
+        if cls not in bodies:
+            raise TypeError(
+                f"{declaration.__name__} is not defined for {cls.__name__}; "
+                f"it is for {', '.join(sorted(c.__name__ for c in bodies))}"
+            )
+        if cls not in callables:
+            body = bodies[cls]
+            compiled = issubclass(cls, tuple) and not interpreted
+            callables[cls] = njit(body) if compiled else body
+        return callables[cls](first, *args)
+
+    def register(cls):
+        def decorate(body):
+            bodies[cls] = body
+            return body
+        return decorate
+
+    def choose(*args):
+        return bodies.get(getattr(args[0], "instance_class", None))
+
+    overload(
+        call, strict=False,
+        jit_options=OPTIONS | {"forceinline": True},
+    )(choose)
+    call.register = register
+    return call
+
+
+@njit(inline=True)
+def at(order, k):
+    """The k-th index of an order that may be the identity (None)."""
+    if order is None:
+        return k
+    return order[k]
+
+
+@njit(inline=True)
+def index(order, k):
+    """`at`, unsigned: numba then needs no test for a negative index, and loops vectorise.
+
+    For subscripts only; numba turns arithmetic of signed with unsigned into floats.
+    """
+    return np.uint64(at(order, k))
+
+
+def entry(values, k):
+    """The k-th of some values, or the value itself where one number stands for all."""
+    return values if np.ndim(values) == 0 else values[k]
+
+
+@overload(entry, jit_options=OPTIONS | {"forceinline": True})
+def _entry(values, k):
+    if isinstance(values, types.Array):
+        return lambda values, k: values[k]
+    return lambda values, k: values

@@ -1,0 +1,298 @@
+"""Random blocks: a seeded generator for kernels, partitions and subsets.
+
+Two ways to draw the coordinates of an iteration, both giving every
+coordinate the same probability, which is what the convergence proof needs.
+
+`Partition` (default)
+    A random permutation is cut once into blocks of nearly equal size, fixed
+    for the run; an iteration draws one block, uniformly over the blocks and
+    with replacement. Only the pairs of blocks that can occur matter for the
+    step sizes, so their constant Lambda is computable and smaller than the
+    maximum over all subsets; the work is one draw and contiguous loops.
+`Subset`
+    A fresh uniform subset of given size each time, as the paper's text says.
+
+`Weighted` and `Stepped` draw the blocks of a partition with probabilities that
+differ, for methods whose steps are made for that.
+
+For the theory r (or s) is the inverse of that probability: the number of
+blocks of a partition, n/m for subsets.
+"""
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import generic
+from .kernel_cache import njit
+
+
+class Partition(NamedTuple):
+    """Blocks ``order[starts[k]:starts[k + 1]]``; order None is the identity."""
+
+    starts: np.ndarray
+    order: np.ndarray
+
+    @property
+    def inverse_probability(self):
+        return float(len(self.starts) - 1)
+
+    @property
+    def largest(self):
+        return int(np.diff(self.starts).max())
+
+    def block(self, k):
+        """The indices of one block."""
+        return self.order[self.starts[k]:self.starts[k + 1]]
+
+    @property
+    def blocks(self):
+        """The index arrays of all blocks."""
+        return [self.block(k) for k in range(len(self.starts) - 1)]
+
+
+class Weighted(NamedTuple):
+    """Blocks of a partition, drawn with given probabilities by Walker's alias method.
+
+    Attributes
+    ----------
+    starts, order : ndarray
+        As in `Partition`.
+    threshold, alias : ndarray
+        Of a uniformly drawn block k, take it with probability threshold[k],
+        else alias[k].
+    boosts : ndarray
+        One over the probability of the block that begins at a position.
+    """
+
+    starts: np.ndarray
+    order: np.ndarray
+    threshold: np.ndarray
+    alias: np.ndarray
+    boosts: np.ndarray
+
+    inverse_probability = Partition.inverse_probability
+    largest = Partition.largest
+    block = Partition.block
+    blocks = Partition.blocks
+
+
+class Stepped(NamedTuple):
+    """As `Weighted`, for primal blocks that have a step and an extrapolation of their own.
+
+    Attributes
+    ----------
+    taus, momenta : ndarray
+        The step tau and 1 + theta of the block that begins at a position.
+    """
+
+    starts: np.ndarray
+    order: np.ndarray
+    threshold: np.ndarray
+    alias: np.ndarray
+    boosts: np.ndarray
+    taus: np.ndarray
+    momenta: np.ndarray
+
+    inverse_probability = Partition.inverse_probability
+    largest = Partition.largest
+    block = Partition.block
+    blocks = Partition.blocks
+
+
+class Subset(NamedTuple):
+    """A uniform subset of `size` coordinates; `order` is shuffled in place."""
+
+    order: np.ndarray
+    size: int
+
+    @property
+    def inverse_probability(self):
+        return len(self.order) / self.size
+
+    @property
+    def largest(self):
+        return self.size
+
+
+def block_size(value, total, name):
+    """A number of coordinates from a count (int) or a fraction (float).
+
+    Raises
+    ------
+    ValueError
+        If the value is neither an integer in [1, total] nor a float in (0, 1].
+    """
+    allowed = f"an integer from 1 to {total} or a fraction in (0, 1]"
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        if 1 <= value <= total:
+            return int(value)
+    elif isinstance(value, Real) and not isinstance(value, bool):
+        if 0.0 < value <= 1.0:
+            return max(1, round(float(value) * total))
+    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def partition(total, size, rng):
+    """Cut a random permutation into ceil(total/size) blocks of balanced size."""
+    n_blocks = -(-total // size)
+    starts = (np.arange(n_blocks + 1, dtype=np.int64) * total) // n_blocks
+    if n_blocks == 1:
+        order = np.arange(total, dtype=np.int64)
+    else:
+        order = rng.permutation(total).astype(np.int64)
+    return Partition(starts, order)
+
+
+def subset(total, size):
+    """Uniform subsets of `size` out of `total` coordinates."""
+    return Subset(np.arange(total, dtype=np.int64), size)
+
+
+def weighted(blocks, probabilities):
+    """The blocks of a partition with these probabilities, which sum to one."""
+    count = len(probabilities)
+    threshold, alias = probabilities * count, np.arange(count)
+    small = [k for k in range(count) if threshold[k] < 1.0]
+    large = [k for k in range(count) if threshold[k] >= 1.0]
+    while small and large:
+        k, other = small.pop(), large.pop()
+        alias[k] = other
+        threshold[other] -= 1.0 - threshold[k]
+        (small if threshold[other] < 1.0 else large).append(other)
+    threshold[small + large] = 1.0
+    boosts = _at_starts(blocks, 1.0 / probabilities)
+    return Weighted(blocks.starts, blocks.order, threshold, alias, boosts)
+
+
+def stepped(blocks, probabilities, taus, thetas):
+    """`weighted`, with the steps and the extrapolations of each block."""
+    each = _at_starts(blocks, taus), _at_starts(blocks, 1.0 + thetas)
+    return Stepped(*weighted(blocks, probabilities), *each)
+
+
+def _at_starts(blocks, values):
+    """Values of blocks, each at the position where the block begins."""
+    out = np.zeros(blocks.starts[-1])
+    out[blocks.starts[:-1]] = values
+    return out
+
+
+def generator(seed):
+    """State of a kernel's own generator (xoshiro256+), from an integer seed."""
+    return np.random.SeedSequence(seed).generate_state(4, np.uint64)
+
+
+@njit(inline=True)
+def _rotate_left(value, by):
+    return (value << np.uint64(by)) | (value >> np.uint64(64 - by))
+
+
+@njit(inline=True)
+def uniform(state):
+    """A double in [0, 1) with 53 random bits (xoshiro256+, Blackman & Vigna 2018)."""
+    result = state[0] + state[3]
+    shifted = state[1] << np.uint64(17)
+    state[2] ^= state[0]
+    state[3] ^= state[1]
+    state[1] ^= state[2]
+    state[0] ^= state[3]
+    state[2] ^= shifted
+    state[3] = _rotate_left(state[3], 45)
+    return (result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(inline=True)
+def below(state, bound):
+    """A uniform integer in [0, bound)."""
+    return np.int64(uniform(state) * bound)
+
+
+@njit(inline=True)
+def shuffle_head(order, size, state):
+    """Bring a uniform subset of `size` entries to the front (Fisher-Yates)."""
+    total = order.shape[0]
+    for k in range(size):
+        other = k + below(state, total - k)
+        kept = order[k]
+        order[k] = order[other]
+        order[other] = kept
+
+
+@generic
+def draw(sampler, state, ahead):
+    """The block of an iteration, as a range (lo, hi) of ``sampler.order``.
+
+    Partitions draw one block ahead and leave it in ``ahead[0:2]`` (both -1
+    before the first draw), so that its rows can be fetched in time.
+    """
+
+
+@draw.register(Partition)
+def _(sampler, state, ahead):
+    n_blocks = sampler.starts.shape[0] - 1
+    if n_blocks == 1:
+        return np.int64(0), sampler.starts[1]
+    if ahead[0] < 0:
+        block = below(state, n_blocks)
+        ahead[0] = sampler.starts[block]
+        ahead[1] = sampler.starts[block + 1]
+    lo, hi = ahead[0], ahead[1]
+    block = below(state, n_blocks)
+    ahead[0] = sampler.starts[block]
+    ahead[1] = sampler.starts[block + 1]
+    return lo, hi
+
+
+@njit(inline=True)
+def weighted_block(sampler, state):
+    """A block drawn by the alias method."""
+    place = uniform(state) * sampler.threshold.shape[0]
+    block = np.int64(place)
+    if uniform(state) >= sampler.threshold[block]:
+        block = sampler.alias[block]
+    return block
+
+
+def _draw_weighted(sampler, state, ahead):
+    if ahead[0] < 0:
+        block = weighted_block(sampler, state)
+        ahead[0] = sampler.starts[block]
+        ahead[1] = sampler.starts[block + 1]
+    lo, hi = ahead[0], ahead[1]
+    block = weighted_block(sampler, state)
+    ahead[0] = sampler.starts[block]
+    ahead[1] = sampler.starts[block + 1]
+    return lo, hi
+
+
+draw.register(Weighted)(_draw_weighted)
+draw.register(Stepped)(_draw_weighted)
+
+
+@generic(interpreted=True)
+def inverse_probability(sampler, average, lo):
+    """One over the probability of the block drawn at `lo`; `average` if all are alike."""
+
+
+@inverse_probability.register(Partition)
+def _(sampler, average, lo):
+    return average
+
+
+@inverse_probability.register(Subset)
+def _(sampler, average, lo):
+    return average
+
+
+@inverse_probability.register(Weighted)
+def _(sampler, average, lo):
+    return sampler.boosts[lo]
+
+
+@draw.register(Subset)
+def _(sampler, state, ahead):
+    if sampler.size < sampler.order.shape[0]:
+        shuffle_head(sampler.order, sampler.size, state)
+    return np.int64(0), np.int64(sampler.size)

@@ -1,0 +1,1 @@
+"""The regression check: baselines, comparisons, paired runs, trends."""

@@ -1,0 +1,310 @@
+"""``python -m benchmark_dspdc trend``: the figures of many result files over time, as one page."""
+
+import math
+import statistics
+from datetime import datetime
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..bench.benchopt_process import COMMIT, STARTED
+from ..report.page import styles, write_html
+from ..report.plain_files import shown
+from ..report.results import read_results, titles
+from ..version import __version__
+from .curve_figures import BESIDE, LAST
+from .curve_figures import TIME as TIME_OF_CURVES
+from .regress import figures_of, processor, word_of
+
+#: Differences below this are taken for noise however regular the figures are.
+LEAST_CHANGE = {"work": 0.02, "time": 0.08}
+
+#: How figures of time begin here.
+TIME = "time a pass, over the reference loop"
+TIME_TO = "time to"
+
+#: Characters of a run's name at an axis; the whole name is where the mouse points.
+TICK = 8
+
+
+def result_files(paths):
+    """The parquet files that paths stand for, those of folders included."""
+    found = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(path.glob("*.parquet"))
+            if not inside:
+                raise ValueError(f"no parquet file in the folder {path}")
+            found += inside
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def change_points(values, least):
+    """Where the level of values changes: indices of the first ones of a new level.
+
+    A level has two values at least, so that a single odd run is none. Zero and infinity, a gap
+    that is not reached, are levels of their own; NaN is no value. Of what is between them, by
+    the pruned exact search for the levels of the logarithms with the least absolute error,
+    with a penalty on each change; levels closer than `least` are one.
+    """
+    values = np.asarray(values, dtype=float)
+    known = np.flatnonzero(~np.isnan(values))
+    states = [0 if value <= 0.0 else 2 if value == math.inf else 1 for value in values[known]]
+    # Where a state begins that lasts.
+    state = next((one for one, two in pairwise(states) if one == two), None)
+    starts = [(0, state)]
+    for k, (one, two) in enumerate(pairwise(states)):
+        if one == two != state:
+            state = one
+            starts.append((k, state))
+    marks = [int(known[k]) for k, _ in starts[1:]]
+    for (start, state), (end, _) in pairwise([*starts, (len(known), None)]):
+        if state == 1:
+            own = [known[k] for k in range(start, end) if states[k] == 1]
+            marks += (int(own[k]) for k in _steps(np.log(values[own]), least))
+    return sorted(marks)
+
+
+def _steps(logs, least):
+    """The same for logarithms of one state."""
+    from ruptures import Pelt
+
+    if len(logs) < 4:
+        return []
+    # Differences of neighbours have little of the changes in them.
+    noise = 1.4826 * float(np.median(np.abs(np.diff(logs)))) / math.sqrt(2.0)
+    penalty = 3.0 * math.log(len(logs)) * max(noise, 0.25 * least)
+    ends = Pelt(model="l1", min_size=2, jump=1).fit_predict(logs[:, None], pen=penalty)
+    starts = [0, *ends[:-1]]
+    levels = [float(np.median(logs[a:b])) for a, b in zip(starts, ends, strict=True)]
+    return [
+        start for k, start in enumerate(starts)
+        if k > 0 and abs(levels[k] - levels[k - 1]) > math.log1p(least)
+    ]
+
+
+def trend_data(paths):
+    """What the page shows, in plain numbers and strings."""
+    files = result_files(paths)
+    runs, notes = _runs(files)
+    notes += _keep_whole(runs)
+    keys = list(dict.fromkeys(key for run in runs for key in run.figures))
+    names = [f"{run.date:%Y-%m-%d %H:%M} {run.label}" for run in runs]
+    places = [run.place for run in runs]
+    short = titles(list(dict.fromkeys(key[:2] for key in keys)))
+    solvers = list(dict.fromkeys(key[2] for key in keys))
+    problems, changes = {}, []
+    for key in keys:
+        figures = problems.setdefault(key[:2], {})
+        for figure, values in _series([run.figures.get(key) for run in runs], places).items():
+            kind = "time" if figure.startswith((TIME, TIME_TO)) else "work"
+            marks = change_points(values, LEAST_CHANGE[kind])
+            figures.setdefault(figure, {})[key[2]] = dict(
+                values=[_plain(value) for value in values], changes=marks,
+                missed=[k for k, value in enumerate(values) if value == math.inf],
+            )
+            for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
+                changes.append(dict(
+                    run=names[mark], problem=short[key[:2]], solver=key[2], figure=figure,
+                    **_change(_level(values, start, mark), _level(values, mark, end)),
+                ))
+    changes.sort(key=lambda row: -_size(row))
+    # The problem to begin with is the one that changed most.
+    changed = [row["problem"] for row in changes]
+    order = sorted(problems, key=lambda key: (
+        changed.index(short[key]) if short[key] in changed else len(changed)
+    ))
+    return dict(
+        origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
+               f"written on {datetime.now():%d %B %Y, %H:%M}",
+        notes=notes, runs=names, ticks=_ticks(runs),
+        styles=styles(solvers), changes=changes,
+        problems=[
+            dict(title=short[key], figures=problems[key]) for key in order if problems[key]
+        ],
+    )
+
+
+def _ticks(runs):
+    """Short names of runs: the day, or where a commit was run twice on a day, also the hour."""
+    days = [f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs]
+    return [
+        day if days.count(day) == 1 else f"{run.date:%Y-%m-%d %H:%M} {run.label[:TICK]}"
+        for day, run in zip(days, runs, strict=True)
+    ]
+
+
+class _Run(NamedTuple):
+    """What one command has measured, in one file or several.
+
+    Attributes
+    ----------
+    figures : dict
+        For (data set, objective, solver) the figures of each time that it was run, as
+        `effort.figures_of` has them.
+    """
+
+    date: datetime
+    label: str
+    place: str
+    figures: dict
+
+
+def _runs(files):
+    """The runs that files are of, by date, and sentences on files that are of none."""
+    runs, notes = {}, []
+    for file in files:
+        try:
+            frame = read_results([file])
+        except ValueError as error:
+            notes.append(f"left out: {error}")
+            continue
+        figures = {key: [found] for key, found in figures_of(frame).items()}
+        own = _Run(_date(frame, file), _label(frame, file), processor(frame), figures)
+        key = _command(frame, file)
+        runs[key] = _together(runs[key], own) if key in runs else own
+    if not runs:
+        raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
+    return sorted(runs.values(), key=lambda run: run.date), notes
+
+
+def _together(one, two):
+    """Two files of one command."""
+    figures = {
+        key: one.figures.get(key, []) + two.figures.get(key, [])
+        for key in one.figures | two.figures
+    }
+    return min(one, two, key=lambda run: run.date)._replace(figures=figures)
+
+
+def _keep_whole(runs):
+    """Take what has fewer repetitions than other runs out of them; returns notes on that.
+
+    Means over other seeds are other figures.
+    """
+    most, left = {}, 0
+    for run in runs:
+        for key, some in run.figures.items():
+            most[key] = max([most.get(key, 0), *(len(own["checks"]) for own in some)])
+    for run in runs:
+        for key, some in list(run.figures.items()):
+            whole = [own for own in some if len(own["checks"]) == most[key]]
+            left += len(some) - len(whole)
+            run.figures[key] = whole
+            if not whole:
+                del run.figures[key]
+    return [f"left out: {left} curves with fewer repetitions than others of the same method and "
+            "problem have, as of --work-only"] if left else []
+
+
+def _command(frame, file):
+    """What files that one command has made have in common; a file that does not say is alone."""
+    words = word_of(frame, COMMIT), word_of(frame, STARTED)
+    return (*words, processor(frame)) if all(words) else file
+
+
+def _series(found, places):
+    """Of the figures of one method in each run, a list for each kind; NaN where there is none.
+
+    Of several times that a command has run it, the median. Work that did not lead to the gap is
+    infinite. Times of several processors, which `places` has for each run, are several kinds.
+    """
+    works, times = (
+        dict.fromkeys(name for some in found for own in some or () for name in own[kind])
+        for kind in ("work", "times")
+    )
+    series = {
+        name: [_middle(np.mean(own["work"][name]) for own in some or () if name in own["work"])
+               for some in found] for name in works
+    }
+    several = len(set(places)) > 1
+    for name in times:
+        # What methods are beside may change, and a gap of a baseline's is none here.
+        if name == BESIDE or name.endswith(LAST):
+            continue
+        kind = TIME if name == TIME_OF_CURVES else f"{name}, over the reference loop"
+        for place in dict.fromkeys(places):
+            series[f"{kind}, on {place or 'an unknown processor'}" if several else kind] = [
+                _middle(own["times"][name] for own in some or () if name in own["times"])
+                if at == place else math.nan for some, at in zip(found, places, strict=True)
+            ]
+    return {
+        name: values for name, values in series.items()
+        if any(math.isfinite(value) for value in values)
+    }
+
+
+def _middle(values):
+    """The median, NaN of none; of an even number the worse of the two in the middle."""
+    known = list(map(float, values))
+    return statistics.median_high(known) if known else math.nan
+
+
+def _level(values, start, end):
+    values = np.asarray(values[start:end])
+    return float(np.median(values[~np.isnan(values)]))
+
+
+def _change(before, after):
+    """Two levels, and what has changed, as a number, None if that is infinite, and in words."""
+    if after == math.inf:
+        change, text = math.inf, "not reached any more"
+    elif before == math.inf:
+        change, text = -1.0, "now reached"
+    else:
+        change = after / before - 1.0 if before > 0.0 else math.inf
+        text = f"{change:+.1%}" if math.isfinite(change) else "from nothing"
+    return dict(
+        before=_plain(before), after=_plain(after), change=_plain(change), text=text,
+        worse=change > 0.0,
+    )
+
+
+def _size(row):
+    """How large a change is, the same for twice and for half."""
+    if not row["before"] or not row["after"]:
+        return math.inf
+    return abs(math.log(row["after"]) - math.log(row["before"]))
+
+
+def described(row):
+    """A change as a sentence."""
+    before, after = (
+        "not reached" if row[name] is None else f"{row[name]:.4g}" for name in ("before", "after")
+    )
+    return (
+        f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} {before} -> {after} "
+        f"({row['text']})"
+    )
+
+
+def _plain(value):
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _label(frame, file):
+    """The name of a run: its commit, else its file's name, with a version if the file has one."""
+    if commit := word_of(frame, COMMIT):
+        return commit
+    version, name = word_of(frame, "benchmark-git-tag"), shown(file.stem)
+    return f"{name} ({version})" if version else name
+
+
+def _date(frame, file):
+    """When the run was made, by the file itself or its name's date on disk."""
+    try:
+        return datetime.fromisoformat(str(frame["run_date"].iloc[0])).replace(tzinfo=None)
+    except (KeyError, ValueError):
+        return datetime.fromtimestamp(file.stat().st_mtime)
+
+
+def write_trend(paths, output):
+    """Write the page; returns its data."""
+    made = trend_data(paths)
+    write_html(resources.files(__package__).joinpath("trend.html"), made, output)
+    return made

@@ -1,0 +1,23 @@
+"""The methods, by name. To add one: a file here, and an entry in `METHODS`."""
+
+from .apcg import APCG, PrimalAPCG
+from .asdca import ASDCA
+from .asvrg_sp import ASVRGSP
+from .dspdc import DSPDC, SPDC
+from .fista import FISTA
+from .katyusha import Katyusha
+from .method import Algorithm
+from .pdhg import PDHG
+from .rpdg import RPDG
+from .saga import SAGA
+from .sdca import SDCA
+from .svrg import SVRG
+
+METHODS = {
+    cls.name: cls for cls in (
+        DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
+        ASVRGSP,
+    )
+}
+
+__all__ = ["METHODS", "Algorithm", *(cls.__name__ for cls in METHODS.values())]

@@ -1,0 +1,137 @@
+"""Steps that follow the curvature which the run meets, and a watch over uncertain ones.
+
+DSPDC's steps balance the primal and the dual side by lam, the modulus of g. Where
+lam is small the losses themselves curve the problem far more along the way that x
+takes, and steps as if g had that modulus get there in far fewer iterations. The
+directions of little curvature are the last to matter: what to assume falls as the
+run goes on.
+"""
+
+import math
+
+import numpy as np
+
+from ..engine.kernel_cache import njit
+from ..theory.steps import iterations_per_nat
+
+#: Part of Lambda that steps are made with. At n = m and p = q a fourth is the product of steps
+#: that Chambolle and Pock prove; else it is what runs have borne.
+PART = 0.25
+
+#: Estimates of Lambda are taken times this; they were 0.7 to 1.1 of the largest block's.
+CAUTION = 1.3
+
+#: Observations in the time in which a run is predicted to get e times closer, and over how
+#: many such times they are averaged. Fewer of either followed the oscillations of x against y.
+OBSERVATIONS = 2
+MEMORY = 2.0
+
+#: Observations without any progress after which a run counts as failing, and how often it may.
+PATIENCE = 16
+FAILURES = 4
+
+
+@njit
+def movement(new, old):
+    """|new - old|^2, and old = new."""
+    total = 0.0
+    for k in range(new.shape[0]):
+        change = new[k] - old[k]
+        total += change * change
+        old[k] = new[k]
+    return total
+
+
+class Curvature:
+    """An estimate of the modulus with which steps are to be made.
+
+    Between two observations x and y move by dx and dy. Where y follows
+    phi'(A x), (gamma/n)|dy|^2/|dx|^2 is the curvature of the losses along dx;
+    where both circle round the solution it is the modulus that the steps
+    assume already. So the geometric mean over a few observations, plus lam, is
+    steady in either case.
+
+    Parameters
+    ----------
+    problem : Problem
+    r, s, Lambda : float
+        As in `benchmark_dspdc.theory.steps.dspdc`.
+    follows : bool
+        Whether to make steps by the estimate and by a part of Lambda. Else they
+        are those of the theorem from the beginning, and a run is only watched
+        because Lambda is not certain.
+
+    Attributes
+    ----------
+    modulus, Lambda : float
+        What to make steps with.
+    period : int
+        Iterations until the next observation.
+    blown_up : bool
+        Whether x and y move more now than they did at first.
+    trusted : bool
+        False after too many failures: then and for good the steps are those of
+        the theorem, and it holds from there on.
+    """
+
+    def __init__(self, problem, r, s, Lambda, follows=True):
+        self.n, self.lam, self.gamma = problem.shape[0], problem.lam, problem.gamma
+        self.r, self.s, self.bound = r, s, Lambda
+        self.part, self.memory = PART if follows else 1.0, MEMORY
+        self.follows, self.trusted = follows, True
+        # More would make an iteration no better than max(r, s) allows.
+        self.most = max(self.lam, self.Lambda * min(r, s) ** 2 / (self.gamma * self.n))
+        self.modulus = self.most if follows else self.lam
+        self.mean = None
+        self.best, self.failing, self.failures = math.inf, 0, 0
+        self.first = None
+        self.blown_up = False
+
+    @property
+    def Lambda(self):
+        return self.part * self.bound
+
+    @property
+    def per_nat(self):
+        scale = self.Lambda / (self.modulus * self.gamma * self.n)
+        return iterations_per_nat(self.r, self.s, scale)
+
+    @property
+    def period(self):
+        return max(1, math.ceil(self.per_nat / OBSERVATIONS))
+
+    def observe(self, dx2, dy2):
+        """Take in |dx|^2 and |dy|^2 of the last period; returns whether to go on observing."""
+        if not (math.isfinite(dx2) and math.isfinite(dy2)):
+            self.blown_up = True
+            self._fail(times=FAILURES)
+        elif dx2 > 0.0 and dy2 > 0.0:
+            self._check_progress(dx2, dy2)
+            new = math.log(self.gamma * dy2 / (self.n * dx2))
+            kept = math.exp(-self.period / (self.memory * self.per_nat))
+            self.mean = new if self.mean is None else kept * self.mean + (1.0 - kept) * new
+            estimate = self.lam + math.exp(min(self.mean, 500.0))
+            if self.follows:
+                self.modulus = float(np.clip(estimate, self.lam, self.most))
+        if not self.trusted:
+            self.modulus, self.part = self.lam, 1.0
+        return self.trusted
+
+    def _check_progress(self, dx2, dy2):
+        """Movement an iteration has to fall; the product is the same for all units of x and y."""
+        now = math.sqrt(dx2) * math.sqrt(dy2) / self.period ** 2
+        self.first = now if self.first is None else self.first
+        self.blown_up = now > self.first
+        if now < 0.9 * self.best:
+            self.best, self.failing = now, 0
+            return
+        self.failing += 1
+        if self.failing >= PATIENCE:
+            self._fail()
+
+    def _fail(self, times=1):
+        self.failures += times
+        self.best, self.failing = math.inf, 0
+        self.memory *= 2.0
+        self.part = min(1.0, 2.0 * self.part)
+        self.trusted = self.follows and self.failures < FAILURES

@@ -1,0 +1,117 @@
+"""What every method is: an object that advances and can be looked at."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..engine.checks import choose, is_auto
+from ..engine.sampling import block_size
+from ..engine.threads import single_threaded
+
+
+class Algorithm(ABC):
+    """A method on a problem, from its starting point on.
+
+    Creating one does all the set-up (constants, step sizes, storage);
+    `advance` does nothing but iterate. A subclass sets ``name``, gives its
+    options as keyword arguments of `setup`, and implements the members below.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+    moduli : {"each", "least"}
+        For blocks with different moduli lam_j of strong convexity: step sizes
+        by each block's own, tau_j = tau/lam_j with the norms of the blocks
+        A^j/sqrt(lam_j), or, as the paper reads, by the least of them for all.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        The current pair (copies).
+    info : dict
+        What was chosen: block sizes, constants, step sizes.
+    iterations : int
+    predicted_rate : float
+        What a published theorem promises for this run: its bound goes down by the factor
+        1 - predicted_rate an iteration, in expectation. Which quantity it bounds, the
+        method says; NaN if it has no such theorem, or not in this setting.
+    iterations_per_pass : float
+        About how many iterations do the work of one A x plus one A'y.
+    """
+
+    name = None
+
+    #: Block sizes for which "auto" may be given.
+    chooses = ()
+
+    @single_threaded
+    def __init__(self, problem, seed=0, moduli="each", **options):
+        self.problem = problem.for_steps(moduli)
+        self.iterations = 0
+        self.info = {}
+        # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions
+        self._counters = np.zeros(3, dtype=np.int64)
+        self.setup(np.random.SeedSequence(seed), **options)
+
+    @classmethod
+    def validate(cls, problem, **options):
+        """Raise a ValueError if the method cannot run on this problem with these options."""
+        n, p = problem.shape
+        choose(options.get("moduli", "each"), ("each", "least"), "moduli")
+        for name, total in (("m", n), ("q", p)):
+            if name in options and not (name in cls.chooses and is_auto(options[name])):
+                block_size(options[name], total, name)
+
+    @abstractmethod
+    def setup(self, seeds): ...
+
+    @abstractmethod
+    def _run(self, n_iterations): ...
+
+    @property
+    @abstractmethod
+    def x(self): ...
+
+    @property
+    @abstractmethod
+    def y(self): ...
+
+    @property
+    @abstractmethod
+    def iterations_per_pass(self): ...
+
+    def advance(self, n_iterations):
+        """Do that many iterations; 0 only makes sure that everything is compiled."""
+        self._run(n_iterations)
+        self.iterations += n_iterations
+
+    def _in_epochs(self, n_iterations, begin):
+        """Do iterations of `_length` an epoch; `begin(done)` is called before each epoch."""
+        done = 0
+        while done < n_iterations:
+            if self._inner == self._length:
+                begin(done)
+            count = min(n_iterations - done, self._length - self._inner)
+            self._inner_iterations(count)
+            self._inner += count
+            done += count
+
+    @property
+    def predicted_rate(self):
+        return self.info.get("rate", float("nan"))
+
+    @property
+    def passes(self):
+        """Multiply-adds done, in units of one A x plus one A'y."""
+        return float(self._counters[0] / self.problem.operator.multiply_adds)
+
+    @property
+    def coordinate_updates(self):
+        """Proximal steps done, primal and dual coordinates together."""
+        return int(self._counters[1])
+
+    @property
+    def eigendecompositions(self):
+        """Eigendecompositions done, whole or of a part of the spectrum."""
+        return int(self._counters[2])

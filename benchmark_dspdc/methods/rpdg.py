@@ -1,0 +1,58 @@
+"""RPDG: randomised primal-dual gradient method.
+
+References
+----------
+G. Lan, Y. Zhou. An optimal randomized incremental gradient method.
+Math. Programming 171, 2018 (arXiv:1507.02000).
+"""
+
+import numpy as np
+
+from ..engine.checks import choose
+from ..engine.sampling import weighted
+from ..model.dual_rules import Averaged
+from ..theory import steps as formulas
+from .incremental import IncrementalGradient
+
+
+class RPDG(IncrementalGradient):
+    """RPDG: randomised primal-dual gradient method.
+
+    Parameters
+    ----------
+    m : int or float
+        Batch size; batches are the blocks of a random partition, each taken as
+        one of the functions that the theory sums.
+    sampling : {"authors", "uniform"}
+        Batches drawn half uniformly and half by their smoothness, or uniformly.
+
+    Notes
+    -----
+    Each loss keeps a point z_i that follows the product with the extrapolated
+    x; its derivative there is the dual variable. Iterations to accuracy eps:
+    O((r + sqrt(r C)) log(1/eps)), C = 8 sum_k L_k/lam with L_k the smoothness
+    of the k-th batch's share of the mean loss.
+    """
+
+    name = "rpdg"
+
+    def setup(self, seeds, m=1, sampling="authors"):
+        choose(sampling, ("authors", "uniform"), "sampling")
+        dual, L = self._batches(seeds, m, each=sampling == "authors")
+        r, lam = dual.inverse_probability, self.problem.lam
+        uniform = sampling == "uniform"
+        shares = np.full(int(r), L) / r if uniform else L / r
+        tau, eta, alpha = formulas.rpdg(r, shares, lam, uniform)
+        if not uniform:
+            dual = weighted(dual, 0.5 / r + 0.5 * _normalised(shares))
+        self.info.update(sampling=sampling)
+        self._start(seeds, dual, self._whole(), formulas.Steps(1.0 / eta, float("inf"), alpha))
+        points = np.zeros(self.problem.shape[0])
+        self._rule = Averaged(self.problem.loss, points, tau)
+        self._y[:] = self._gradients(self._x)
+        self._load()
+
+
+def _normalised(values):
+    total = values.sum()
+    return values / total if total > 0.0 else np.full(len(values), 1.0 / len(values))

@@ -1,0 +1,180 @@
+"""What every operator offers, and the checks that they share."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse
+
+from .gram import (
+    LARGEST_GRAM,
+    Pairs,
+    collatz_wielandt,
+    norms2_of_block,
+    smaller_gram,
+    top_eigenvalue,
+)
+from .row_loops import multiply, multiply_transposed
+
+
+class Operator(ABC):
+    """An n x p matrix A.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    kind : str
+        Name shown to users.
+    multiply_adds : int
+        Multiply-adds of one A x plus one A'y: the unit of ``passes``.
+    """
+
+    kind = None
+    shape = None
+
+    #: Nanoseconds of a multiply-add of `pairs` and the other norms, as measured on one core
+    #: of an AMD EPYC (AVX2), November 2026.
+    norm_price = 1.1
+
+    #: What computing a constant of the step sizes may cost, in passes.
+    constant_passes = 50
+
+    @property
+    def x_shape(self):
+        """Shape of a primal point: (p,), or (p, d, d) where its blocks are matrices."""
+        return (self.shape[1],)
+
+    @property
+    def column_width(self):
+        """Numbers in a primal block."""
+        return 1
+
+    @property
+    @abstractmethod
+    def multiply_adds(self): ...
+
+    @abstractmethod
+    def matvec(self, x):
+        """A x."""
+
+    @abstractmethod
+    def rmatvec(self, y):
+        """A'y."""
+
+    def rmatvec_packed(self, y):
+        """A'y, in packed form where its blocks are matrices."""
+        return self.rmatvec(y)
+
+    @property
+    @abstractmethod
+    def row_norms2(self):
+        """|A_i|^2 for every row."""
+
+    @property
+    @abstractmethod
+    def column_norms2(self):
+        """|A^j|^2 for every column."""
+
+    # For constants. `transposed` exchanges the roles of rows and columns, and
+    # `budget` is the number of multiply-adds that an answer may take.
+
+    @abstractmethod
+    def pairs(self, dual, primal):
+        """`Pairs` of the blocks of two partitions."""
+
+    @abstractmethod
+    def block_sums(self, blocks, transposed, budget):
+        """S[i, J] = sum over j in J of a_ij^2 for each row and block, or None if too costly.
+
+        May be given as the maximum over J, one column, where it would be too large.
+        """
+
+    @abstractmethod
+    def largest_head(self, size, transposed, budget):
+        """max over rows of the sum of the `size` largest a_ij^2, or an upper bound of it."""
+
+    def largest_entry2(self, budget):
+        """The largest a_ij^2 and "exact", or an upper bound of it and what that is."""
+        return self.largest_head(1, False, budget), "exact"
+
+    @abstractmethod
+    def scaled_norm2(self, rows, scale, exact):
+        """|diag(scale) A_I|^2, or an upper bound of it."""
+
+    @abstractmethod
+    def norm2_bound(self):
+        """A cheap upper bound on |A|^2, infinite if there is none."""
+
+    def more_bounds(self, dual, primal, budget):
+        """Upper bounds (value, kind) on |A_I^J|^2 that only this operator knows of."""
+        return []
+
+    def sample_size(self, most):
+        """How many rows to take for `sampled_norms2`, at most so many."""
+        return min(most, self.shape[0])
+
+    def sampled_norms2(self, rows):
+        """`Norms2` of a block of some rows."""
+        return norms2_of_block(self.row_block(rows))
+
+    @abstractmethod
+    def miniature(self):
+        """A tiny operator of the same kind and types."""
+
+
+class StoredOperator(Operator):
+    """An operator with its entries stored by rows, and by columns on demand."""
+
+    @property
+    @abstractmethod
+    def rows(self):
+        """Storage of A by rows."""
+
+    @property
+    @abstractmethod
+    def columns(self):
+        """Storage of A' by rows."""
+
+    def matvec(self, x):
+        out = np.empty(self.shape[0])
+        multiply(self.rows, np.ascontiguousarray(x, dtype=np.float64), out)
+        return out
+
+    def rmatvec(self, y):
+        out = np.empty(self.shape[1])
+        multiply_transposed(self.rows, np.ascontiguousarray(y, dtype=np.float64), out)
+        return out
+
+    @property
+    @abstractmethod
+    def entries(self):
+        """A as an ndarray or CSR array."""
+
+    @abstractmethod
+    def row_block(self, indices):
+        """The rows `indices` as an ndarray or CSR array."""
+
+    def pairs(self, dual, primal):
+        side = min(dual.largest, primal.largest)
+        count = (len(dual.starts) - 1) * (len(primal.starts) - 1)
+        cost = self._pair_cost(dual.largest, primal.largest, count) + count * side ** 3 / 3
+
+        def gram_of(k, l):
+            return smaller_gram(self.row_block(dual.block(k))[:, primal.block(l)])
+
+        shape = (len(dual.starts) - 1, len(primal.starts) - 1)
+        return Pairs(shape, cost if side <= LARGEST_GRAM else np.inf, gram_of)
+
+    @abstractmethod
+    def _pair_cost(self, m, q, count):
+        """Multiply-adds, or their time's worth, of cutting out all blocks and their products."""
+
+    def scaled_norm2(self, rows, scale, exact):
+        block = self.row_block(rows)
+        if scipy.sparse.issparse(block):
+            block = scipy.sparse.diags_array(scale) @ block
+        else:
+            block = block * scale[:, None]
+        return top_eigenvalue(smaller_gram(block)) if exact else collatz_wielandt(block)
+
+    def norm2_bound(self):
+        return collatz_wielandt(self.entries)

@@ -1,0 +1,477 @@
+"""Quadratic forms v'Mv and sums of c v v', for many vectors and a symmetric matrix a group.
+
+Both take half the multiply-adds of a matrix product, as only a triangle of M,
+or of the sum, is needed; matrices are packed (`benchmark_dspdc.engine.symmetric`), and
+the two inner loops are written for that, with vectors of four doubles. A group
+of a mini-batch has some 40 vectors; dgemm had 0.6 of its rate on that few (AVX2,
+November 2026).
+
+Where a group has more vectors than points it is cheaper still to map the
+points first: (z_a - z_b)'M(z_a - z_b) is (z_a - z_b)'(M z_a - M z_b), and the
+sum of c (z_a - z_b)(z_a - z_b)' is Z'(L Z), L being a Laplacian with weights c.
+"""
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.kernel_cache import njit
+from ..engine.simd import fma, load, mul, prefetch, splat, store
+from ..engine.symmetric import ROOT, packed_length
+
+#: Vectors whose forms are computed together, four registers of four.
+LANES = 16
+
+#: Vectors that are summed together: two slices of order 128 stay in the
+#: second-level cache.
+SLICE = 128
+
+#: Vectors that are asked for before they are needed.
+AHEAD = 12
+
+
+class Workspace(NamedTuple):
+    """Scratch memory of a thread; fresh memory at every call would cost page faults."""
+
+    lanes: np.ndarray
+    forms: np.ndarray
+    metric: np.ndarray
+    vectors: np.ndarray
+    scaled: np.ndarray
+    total: np.ndarray
+
+
+_kept = threading.local()
+
+
+def workspace(d):
+    """The calling thread's workspace for matrices of order d."""
+    spaces = _kept.__dict__.setdefault("spaces", {})
+    if d not in spaces:
+        width = (d + 7) // 8 * 8
+        spaces.clear()
+        spaces[d] = Workspace(
+            np.zeros(max(d * LANES, SLICE)), np.zeros(LANES), np.zeros(packed_length(d)),
+            # One row more, and six more: a tile may reach over the last one.
+            np.zeros((SLICE + 1, width)), np.zeros((SLICE, width)), np.zeros((width + 6, width)),
+        )
+    return spaces[d]
+
+
+# Rows and vectors -------------------------------------------------------------------
+
+@njit(nogil=True)
+def signed_sums(indptr, terms, signs, values, out):
+    """out[i] = sum over the terms of row i of sign times value."""
+    for i in range(len(indptr) - 1):
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            total += signs[e] * values[terms[e]]
+        out[i] = total
+
+
+@njit(nogil=True)
+def spread(indptr, terms, signs, coef, out):
+    """out[k] = sum over the rows that have vector k of sign times coefficient."""
+    for k in range(len(out)):
+        out[k] = 0.0
+    for i in range(len(indptr) - 1):
+        if coef[i] != 0.0:
+            for e in range(indptr[i], indptr[i + 1]):
+                out[terms[e]] += signs[e] * coef[i]
+
+
+@njit(allocates=True, nogil=True)
+def signed_counts(indptr, terms, first, last):
+    """How many terms of each row are in a range."""
+    out = np.zeros(len(indptr) - 1, dtype=np.int64)
+    for i in range(len(out)):
+        for e in range(indptr[i], indptr[i + 1]):
+            out[i] += first <= terms[e] < last
+    return out
+
+
+@njit(allocates=True, nogil=True)
+def signed_squares(indptr, terms, signs, rows, first, last, V, weight, scale, out):
+    """out[i, k] = scale_i scale_k weight sum of s_e s_f V_ef^2 over the terms in a range."""
+    column = np.empty(len(V))
+    for i in range(len(rows)):
+        column[:] = 0.0
+        for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            if first <= terms[e] < last:
+                factor = weight * scale[rows[i]] * signs[e]
+                for f in range(len(V)):
+                    column[f] += factor * V[terms[e] - first, f] ** 2
+        for k in range(i + 1):
+            total = 0.0
+            for f in range(indptr[rows[k]], indptr[rows[k] + 1]):
+                if first <= terms[f] < last:
+                    total += signs[f] * column[terms[f] - first]
+            total *= scale[rows[k]]
+            out[i, k] = total
+            out[k, i] = total
+
+
+@njit
+def squares_by_group(points, ends, indptr, terms, signs, groups, out):
+    """Entry e is s_e sum over the row's terms f of the same group of s_f (v_e'v_f)^2."""
+    d = points.shape[1]
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            a, b = ends[terms[e], 0], ends[terms[e], 1]
+            out[e] = 0.0
+            for f in range(indptr[i], indptr[i + 1]):
+                if groups[f] != groups[e]:
+                    continue
+                other, base = ends[terms[f], 0], ends[terms[f], 1]
+                dot = 0.0
+                for c in range(d):
+                    v = points[a, c] - (points[b, c] if b >= 0 else 0.0)
+                    w = points[other, c] - (points[base, c] if base >= 0 else 0.0)
+                    dot += v * w
+                out[e] += signs[e] * signs[f] * dot * dot
+
+
+@njit(inline=True)
+def fetch(points, ends, ids, first, last):
+    """Ask for the points of vectors that come soon; they lie anywhere in memory."""
+    d = points.shape[1]
+    for e in range(first, min(last, len(ids))):
+        a, b = ends[ids[e], 0], ends[ids[e], 1]
+        for c in range(0, d, 8):
+            prefetch(points, a * d + c)
+            if b >= 0:
+                prefetch(points, b * d + c)
+
+
+@njit(inline=True)
+def fetch_part(X, j, first, last):
+    """Ask for entries of the packed matrix X_j."""
+    t = X.shape[1]
+    for c in range(first, min(last, t), 8):
+        prefetch(X, j * t + c)
+
+
+# Quadratic forms ---------------------------------------------------------------------
+
+@njit(inline=True)
+def _lanes(points, ends, ids, first, count, V):
+    """Vectors ids[first:first + count] as columns of V, of shape (d, LANES); others zero."""
+    d = points.shape[1]
+    if count < LANES:
+        for c in range(d * LANES):
+            V[c] = 0.0
+    for e in range(count):
+        a, b = ends[ids[first + e], 0], ends[ids[first + e], 1]
+        if b >= 0:
+            for c in range(d):
+                V[c * LANES + e] = points[a, c] - points[b, c]
+        else:
+            for c in range(d):
+                V[c * LANES + e] = points[a, c]
+
+
+@njit(inline=True)
+def forms_of_lanes(M, d, V, out):
+    """v'Mv for each column of V, M packed, two rows at a time.
+
+    That is the sum over a of v_a (m_aa v_a + sqrt(2) sum over c < a of m_ac v_c).
+    """
+    zero = splat(0.0)
+    root = splat(ROOT)
+    q0 = zero
+    q1 = zero
+    q2 = zero
+    q3 = zero
+    for a in range(0, d - 1, 2):
+        row = a * (a + 1) // 2
+        below = row + a + 1
+        s0 = zero
+        s1 = zero
+        s2 = zero
+        s3 = zero
+        t0 = zero
+        t1 = zero
+        t2 = zero
+        t3 = zero
+        for c in range(a):
+            v0 = load(V, c * LANES)
+            v1 = load(V, c * LANES + 4)
+            v2 = load(V, c * LANES + 8)
+            v3 = load(V, c * LANES + 12)
+            m = splat(M[row + c])
+            s0 = fma(m, v0, s0)
+            s1 = fma(m, v1, s1)
+            s2 = fma(m, v2, s2)
+            s3 = fma(m, v3, s3)
+            m = splat(M[below + c])
+            t0 = fma(m, v0, t0)
+            t1 = fma(m, v1, t1)
+            t2 = fma(m, v2, t2)
+            t3 = fma(m, v3, t3)
+        v0 = load(V, a * LANES)
+        v1 = load(V, a * LANES + 4)
+        v2 = load(V, a * LANES + 8)
+        v3 = load(V, a * LANES + 12)
+        m = splat(M[row + a])
+        q0 = fma(fma(m, v0, mul(root, s0)), v0, q0)
+        q1 = fma(fma(m, v1, mul(root, s1)), v1, q1)
+        q2 = fma(fma(m, v2, mul(root, s2)), v2, q2)
+        q3 = fma(fma(m, v3, mul(root, s3)), v3, q3)
+        m = splat(M[below + a])
+        t0 = fma(m, v0, t0)
+        t1 = fma(m, v1, t1)
+        t2 = fma(m, v2, t2)
+        t3 = fma(m, v3, t3)
+        v0 = load(V, (a + 1) * LANES)
+        v1 = load(V, (a + 1) * LANES + 4)
+        v2 = load(V, (a + 1) * LANES + 8)
+        v3 = load(V, (a + 1) * LANES + 12)
+        m = splat(M[below + a + 1])
+        q0 = fma(fma(m, v0, mul(root, t0)), v0, q0)
+        q1 = fma(fma(m, v1, mul(root, t1)), v1, q1)
+        q2 = fma(fma(m, v2, mul(root, t2)), v2, q2)
+        q3 = fma(fma(m, v3, mul(root, t3)), v3, q3)
+    store(out, 0, q0)
+    store(out, 4, q1)
+    store(out, 8, q2)
+    store(out, 12, q3)
+    if d % 2 == 1:
+        a = d - 1
+        row = a * (a + 1) // 2
+        for e in range(LANES):
+            total = 0.0
+            for c in range(a):
+                total += M[row + c] * V[c * LANES + e]
+            v = V[a * LANES + e]
+            out[e] += (ROOT * total + M[row + a] * v) * v
+
+
+@njit(inline=True)
+def group_metric(X, own, common, M):
+    """M = X_own + X_common, packed, or the one of the two that there is."""
+    if own >= 0 and common >= 0:
+        for c in range(X.shape[1]):
+            M[c] = X[own, c] + X[common, c]
+    else:
+        for c in range(X.shape[1]):
+            M[c] = X[max(own, common), c]
+
+
+@njit(allocates=True, nogil=True)
+def quadratic_forms(points, starts, ends, ids, groups, bounds, own, common, X, lo, hi, space,
+                    out):
+    """out[e] = v'Mv for the vectors ids[e] of the groups lo to hi - 1, M = X_own + X_common."""
+    d = points.shape[1]
+    M = space.metric
+    for t in range(lo, hi):
+        g = groups[t]
+        first, last = bounds[t], bounds[t + 1]
+        start, size = starts[g], starts[g + 1] - starts[g]
+        group_metric(X, own[g], common, M)
+        if last - first > 2 * size:
+            metric = np.empty((d, d))
+            for a in range(d):
+                for c in range(a):
+                    metric[a, c] = M[a * (a + 1) // 2 + c] / ROOT
+                    metric[c, a] = metric[a, c]
+                metric[a, a] = M[a * (a + 3) // 2]
+            mapped = np.dot(points[start:start + size], metric)
+            for e in range(first, last):
+                a, b = ends[ids[e], 0], ends[ids[e], 1]
+                total = 0.0
+                if b >= 0:
+                    for c in range(d):
+                        total += (points[a, c] - points[b, c]) * (
+                            mapped[a - start, c] - mapped[b - start, c]
+                        )
+                else:
+                    for c in range(d):
+                        total += points[a, c] * mapped[a - start, c]
+                out[e] = total
+            continue
+        for begin in range(first, last, LANES):
+            count = min(LANES, last - begin)
+            fetch(points, ends, ids, begin + count, begin + count + LANES)
+            if t + 1 < hi and own[groups[t + 1]] >= 0:
+                share = X.shape[1] * LANES // (last - first) + 8
+                done = (begin - first) // LANES * share
+                fetch_part(X, own[groups[t + 1]], done, done + share)
+            _lanes(points, ends, ids, begin, count, space.lanes)
+            forms_of_lanes(M, d, space.lanes, space.forms)
+            for e in range(count):
+                out[begin + e] = space.forms[e]
+
+
+# Sums of c v v' ----------------------------------------------------------------------
+
+@njit(inline=True)
+def add_slice(D, T, count, width, fresh, W):
+    """Lower triangle of W = or += sum over the first rows of D and T of their outer products.
+
+    In tiles of 6 x 8, which may reach above the diagonal and below the last row.
+    """
+    zero = splat(0.0)
+    for a in range(0, width, 6):
+        for c in range(0, min(a + 6, width), 8):
+            at = a * width + c
+            s00 = zero
+            s01 = zero
+            s10 = zero
+            s11 = zero
+            s20 = zero
+            s21 = zero
+            s30 = zero
+            s31 = zero
+            s40 = zero
+            s41 = zero
+            s50 = zero
+            s51 = zero
+            if not fresh:
+                s00 = load(W, at)
+                s01 = load(W, at + 4)
+                s10 = load(W, at + width)
+                s11 = load(W, at + width + 4)
+                s20 = load(W, at + 2 * width)
+                s21 = load(W, at + 2 * width + 4)
+                s30 = load(W, at + 3 * width)
+                s31 = load(W, at + 3 * width + 4)
+                s40 = load(W, at + 4 * width)
+                s41 = load(W, at + 4 * width + 4)
+                s50 = load(W, at + 5 * width)
+                s51 = load(W, at + 5 * width + 4)
+            for k in range(count):
+                t0 = load(T, k * width + c)
+                t1 = load(T, k * width + c + 4)
+                v = splat(D[k, a])
+                s00 = fma(v, t0, s00)
+                s01 = fma(v, t1, s01)
+                v = splat(D[k, a + 1])
+                s10 = fma(v, t0, s10)
+                s11 = fma(v, t1, s11)
+                v = splat(D[k, a + 2])
+                s20 = fma(v, t0, s20)
+                s21 = fma(v, t1, s21)
+                v = splat(D[k, a + 3])
+                s30 = fma(v, t0, s30)
+                s31 = fma(v, t1, s31)
+                v = splat(D[k, a + 4])
+                s40 = fma(v, t0, s40)
+                s41 = fma(v, t1, s41)
+                v = splat(D[k, a + 5])
+                s50 = fma(v, t0, s50)
+                s51 = fma(v, t1, s51)
+            store(W, at, s00)
+            store(W, at + 4, s01)
+            store(W, at + width, s10)
+            store(W, at + width + 4, s11)
+            store(W, at + 2 * width, s20)
+            store(W, at + 2 * width + 4, s21)
+            store(W, at + 3 * width, s30)
+            store(W, at + 3 * width + 4, s31)
+            store(W, at + 4 * width, s40)
+            store(W, at + 4 * width + 4, s41)
+            store(W, at + 5 * width, s50)
+            store(W, at + 5 * width + 4, s51)
+
+
+@njit(inline=True)
+def add_packed(W, d, j, total, delta, wanted, shared):
+    """Add the lower triangle of W where it belongs; see `rank_one_sums`."""
+    for a in range(d):
+        row = a * (a + 1) // 2
+        for c in range(a):
+            W[a, c] *= ROOT
+        if j >= 0:
+            for c in range(a + 1):
+                total[j, row + c] += W[a, c]
+        if shared is not None:
+            for c in range(a + 1):
+                shared[row + c] += W[a, c]
+    if j >= 0 and wanted[j]:
+        for a in range(d):
+            row = a * (a + 1) // 2
+            for c in range(a + 1):
+                delta[j, row + c] = W[a, c]
+
+
+@njit(allocates=True, nogil=True)
+def rank_one_sums(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, space, total,
+                  delta, wanted, shared):
+    """W = sum of coef[e] v v' over the vectors ids[e] of each group, packed.
+
+    For groups that have a block of their own, total[own] += W, and delta[own]
+    = W where wanted; shared += W unless it is None.
+    """
+    d = points.shape[1]
+    D, T, W = space.vectors, space.scaled, space.total
+    for t in range(lo, hi):
+        g = groups[t]
+        first, last = bounds[t], bounds[t + 1]
+        start, size = starts[g], starts[g + 1] - starts[g]
+        used = 0
+        for e in range(first, last):
+            used += coef[e] != 0.0
+        if own[g] >= 0:
+            fetch_part(total, own[g], 0, total.shape[1])
+        if used > 2 * size:
+            image = np.zeros((size, d))
+            for e in range(first, last):
+                if coef[e] != 0.0:
+                    a, b = ends[ids[e], 0], ends[ids[e], 1]
+                    if b >= 0:
+                        for c in range(d):
+                            step = coef[e] * (points[a, c] - points[b, c])
+                            image[a - start, c] += step
+                            image[b - start, c] -= step
+                    else:
+                        for c in range(d):
+                            image[a - start, c] += coef[e] * points[a, c]
+            W[:d, :d] = np.dot(points[start:start + size].T, image)
+        else:
+            e = first
+            fresh = True
+            while e < last or fresh:
+                count = 0
+                while e < last and count < SLICE:
+                    if coef[e] != 0.0:
+                        fetch(points, ends, ids, e + AHEAD, e + AHEAD + 1)
+                        a, b = ends[ids[e], 0], ends[ids[e], 1]
+                        for c in range(d):
+                            D[count, c] = points[a, c] - points[b, c] if b >= 0 else points[a, c]
+                            T[count, c] = coef[e] * D[count, c]
+                        count += 1
+                    e += 1
+                add_slice(D, T, count, W.shape[1], fresh, W)
+                fresh = False
+        add_packed(W, d, own[g], total, delta, wanted, shared)
+
+
+# Both at once ------------------------------------------------------------------------
+
+@njit(inline=True)
+def gather(points, ends, ids, first, last, D):
+    """Vectors ids[first:last] as rows of D."""
+    d = points.shape[1]
+    fetch(points, ends, ids, first, min(first + AHEAD, last))
+    for e in range(first, last):
+        fetch(points, ends, ids, e + AHEAD, e + AHEAD + 1)
+        a, b = ends[ids[e], 0], ends[ids[e], 1]
+        if b >= 0:
+            for c in range(d):
+                D[e - first, c] = points[a, c] - points[b, c]
+        else:
+            for c in range(d):
+                D[e - first, c] = points[a, c]
+
+
+@njit(inline=True)
+def turned(D, first, count, d, V):
+    """Rows of D as columns of V, of shape (d, LANES); others zero."""
+    if count < LANES:
+        for c in range(d * LANES):
+            V[c] = 0.0
+    for e in range(count):
+        for c in range(d):
+            V[c * LANES + e] = D[first + e, c]

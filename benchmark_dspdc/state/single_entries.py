@@ -1,0 +1,672 @@
+"""Single entries of A, drawn at random, for methods that sample (i, j).
+
+The bilinear map  B(x, y) = (A'y, -A x)  is the sum over the entries of
+B_ij(x, y) = (a_ij y_i e_j, -a_ij x_j e_i). If (i, j) comes with probability
+pi_ij then B_ij/pi_ij is B on average, and
+
+    |B|^2_pi = max(max_i sum_j a_ij^2/pi_ij, max_j sum_i a_ij^2/pi_ij)
+
+is the least constant with  E |B_ij(z)/pi_ij|^2 <= |B|^2_pi |z|^2.  With N
+entries that are not zero:
+
+uniform
+    pi_ij = 1/N, and the constant is N max(max_i |A_i|^2, max_j |A^j|^2).
+nonuniform
+    pi_ij = a_ij^2/|A|_F^2, and it is |A|_F^2 times the largest number of such
+    entries in a row or a column.
+nonuniform, A = UV
+    Entries are not stored, and their squares take O(npd) to find. Instead
+    pi_ij = r_i c_j with r and c proportional to |U_i|^2 and |V^j|^2, or to
+    |A_i|^2 and |A^j|^2, whichever has the smaller constant. For such a product
+    sum_j a_ij^2/c_j = U_i' (sum_j V^j V^j'/c_j) U_i, so it is exact at O((n + p) d^2).
+blocks of matrices
+    A block A_i^j is an entry, |A_i^j|_F stands for |a_ij|, and the constant is an upper bound.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.dispatch import generic
+from ..engine.kernel_cache import njit
+from ..engine.sampling import below, uniform
+from ..engine.simd import prefetch
+from ..engine.symmetric import pack
+from ..engine.threads import side_by_side
+from ..operators.dense import DenseOperator
+from ..operators.factorized import FactorizedOperator
+from ..operators.gram import gram, quadratic_forms
+from ..operators.matrix_blocks import MatrixOperator
+from ..operators.rank_one import RankOneOperator
+from ..operators.sparse import SparseOperator
+
+# Which one ---------------------------------------------------------------------------------
+
+class Even(NamedTuple):
+    """One of so many, all alike."""
+
+    count: int
+
+
+class Uneven(NamedTuple):
+    """One of many by Walker's alias method.
+
+    Attributes
+    ----------
+    odds : ndarray of shape (count, 2)
+        Of a uniformly drawn k, take it with probability odds[k, 0], else odds[k, 1].
+    total : float
+        Sum of the weights that the probabilities are proportional to.
+    """
+
+    odds: np.ndarray
+    total: float
+
+
+@generic
+def toss(table, state):
+    """A place, uniform, and a chance to decide with."""
+
+
+@generic
+def look_up(table, k):
+    """Ask for what the table has at a place."""
+
+
+@generic
+def decide(table, k, chance):
+    """The random index, from `toss`."""
+
+
+@toss.register(Even)
+def _(table, state):
+    return below(state, table.count), 0.0
+
+
+@look_up.register(Even)
+def _(table, k):
+    pass
+
+
+@decide.register(Even)
+def _(table, k, chance):
+    return k
+
+
+@toss.register(Uneven)
+def _(table, state):
+    k = below(state, table.odds.shape[0])
+    return k, uniform(state)
+
+
+@look_up.register(Uneven)
+def _(table, k):
+    prefetch(table.odds, 2 * k)
+
+
+@decide.register(Uneven)
+def _(table, k, chance):
+    # Without a branch, which would be guessed wrong half of the time.
+    other = np.int64(table.odds[k, 1])
+    return other + np.int64(chance < table.odds[k, 0]) * (k - other)
+
+
+@njit(inline=True)
+def pick(table, state):
+    """A random index."""
+    k, chance = toss(table, state)
+    return decide(table, k, chance)
+
+
+@generic
+def boosted(table, a):
+    """a/pi of an entry a, where pi is even, or proportional to a^2."""
+
+
+@boosted.register(Even)
+def _(table, a):
+    return a * table.count
+
+
+@boosted.register(Uneven)
+def _(table, a):
+    return table.total / a
+
+
+@njit(allocates=True)
+def _alias_table(weights, total):
+    count = weights.shape[0]
+    odds = np.empty((count, 2))
+    # Small ones are stacked from the left, large ones from the right.
+    stack = np.empty(count, np.uint32)
+    small = 0
+    large = count
+    for k in range(count):
+        odds[k, 0] = weights[k] * (count / total)
+        odds[k, 1] = k
+        if odds[k, 0] < 1.0:
+            stack[small] = k
+            small += 1
+        else:
+            large -= 1
+            stack[large] = k
+    while small > 0 and large < count:
+        small -= 1
+        k = stack[small]
+        other = stack[large]
+        odds[k, 1] = other
+        odds[other, 0] -= 1.0 - odds[k, 0]
+        if odds[other, 0] < 1.0:
+            large += 1
+            stack[small] = other
+            small += 1
+    # What is left is 1 but for rounding; a weight of zero stays one whatever the rounding.
+    for k in range(small):
+        if weights[stack[k]] > 0.0:
+            odds[stack[k], 0] = 1.0
+        else:
+            odds[stack[k], 1] = np.argmax(weights)
+    for k in range(large, count):
+        odds[stack[k], 0] = 1.0
+    return odds
+
+
+def uneven(weights):
+    """The table of probabilities proportional to these weights."""
+    weights = np.ascontiguousarray(weights, dtype=np.float64).ravel()
+    total = float(weights.sum())
+    return Uneven(_alias_table(weights, total), total)
+
+
+def probabilities(table):
+    """What a table draws, for tests: the probability of each index."""
+    if isinstance(table, Even):
+        return np.full(table.count, 1.0 / table.count)
+    out = table.odds[:, 0].copy()
+    np.add.at(out, table.odds[:, 1].astype(np.int64), 1.0 - out)
+    return out / len(out)
+
+
+# Entries -----------------------------------------------------------------------------------
+
+#: Entries that are on their way at a time: tables and data are read at random, and a single
+#: one would wait for memory three times.
+AHEAD = 64
+
+
+class Slots(NamedTuple):
+    """Entries on their way: rows or places, columns, and chances."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    chances: np.ndarray
+
+
+def slots():
+    """Room for `AHEAD` entries."""
+    return Slots(*np.zeros((2, AHEAD), dtype=np.int64), np.zeros((AHEAD, 2)))
+
+
+class DenseEntries(NamedTuple):
+    """Entries of a C-contiguous array."""
+
+    a: np.ndarray
+    table: object
+    slots: Slots
+
+
+class SparseEntries(NamedTuple):
+    """The entries that are not zero, with their rows and columns."""
+
+    data: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    table: object
+    slots: Slots
+
+
+class FactorEntries(NamedTuple):
+    """A = UV: rows and columns by tables of their own, with 1/r_i and 1/c_j."""
+
+    d: int
+    U: np.ndarray
+    Vt: np.ndarray
+    rows: object
+    columns: object
+    row_boosts: np.ndarray
+    column_boosts: np.ndarray
+    slots: Slots
+
+
+@generic
+def throw(entries, state, slot):
+    """Draw the random numbers of an entry."""
+
+
+@generic
+def settle(entries, slot):
+    """Find out which it is."""
+
+
+@generic
+def collect(entries, slot):
+    """i, j and a_ij/pi_ij."""
+
+
+def _throw(entries, state, slot):
+    k, chance = toss(entries.table, state)
+    look_up(entries.table, k)
+    entries.slots.rows[slot] = k
+    entries.slots.chances[slot, 0] = chance
+
+
+throw.register(DenseEntries)(_throw)
+throw.register(SparseEntries)(_throw)
+
+
+@settle.register(DenseEntries)
+def _(entries, slot):
+    slots = entries.slots
+    k = decide(entries.table, slots.rows[slot], slots.chances[slot, 0])
+    prefetch(entries.a, k)
+    p = entries.a.shape[1]
+    i = k // p
+    slots.rows[slot] = i
+    slots.columns[slot] = k - i * p
+
+
+@collect.register(DenseEntries)
+def _(entries, slot):
+    i, j = entries.slots.rows[slot], entries.slots.columns[slot]
+    return i, j, boosted(entries.table, entries.a[i, j])
+
+
+@settle.register(SparseEntries)
+def _(entries, slot):
+    slots = entries.slots
+    k = decide(entries.table, slots.rows[slot], slots.chances[slot, 0])
+    prefetch(entries.data, k)
+    prefetch(entries.rows, k)
+    prefetch(entries.columns, k)
+    slots.rows[slot] = k
+
+
+@collect.register(SparseEntries)
+def _(entries, slot):
+    k = entries.slots.rows[slot]
+    return (np.int64(entries.rows[k]), np.int64(entries.columns[k]),
+            boosted(entries.table, entries.data[k]))
+
+
+@throw.register(FactorEntries)
+def _(entries, state, slot):
+    slots = entries.slots
+    i, slots.chances[slot, 0] = toss(entries.rows, state)
+    j, slots.chances[slot, 1] = toss(entries.columns, state)
+    look_up(entries.rows, i)
+    look_up(entries.columns, j)
+    slots.rows[slot] = i
+    slots.columns[slot] = j
+
+
+@settle.register(FactorEntries)
+def _(entries, slot):
+    slots, width = entries.slots, entries.U.shape[1]
+    i = decide(entries.rows, slots.rows[slot], slots.chances[slot, 0])
+    j = decide(entries.columns, slots.columns[slot], slots.chances[slot, 1])
+    for k in range(0, width, 8):
+        prefetch(entries.U, i * width + k)
+        prefetch(entries.Vt, j * width + k)
+    slots.rows[slot] = i
+    slots.columns[slot] = j
+
+
+@collect.register(FactorEntries)
+def _(entries, slot):
+    i, j = entries.slots.rows[slot], entries.slots.columns[slot]
+    a = 0.0
+    for k in range(entries.U.shape[1]):
+        a += entries.U[i, k] * entries.Vt[j, k]
+    return i, j, a * (entries.row_boosts[i] * entries.column_boosts[j])
+
+
+@njit
+def draw_entry(entries, state):
+    """i, j and a_ij/pi_ij of a random entry."""
+    throw(entries, state, 0)
+    settle(entries, 0)
+    return collect(entries, 0)
+
+
+@generic
+def add_entries(entries, count, state, dx, dy, of_x, of_y):
+    """of_x_j += (a_ij/pi_ij) dy_i and of_y_i += (a_ij/pi_ij) dx_j for so many random entries.
+
+    Returns the multiply-adds done.
+    """
+
+
+@njit(inline=True)
+def _add_numbers(entries, count, state, dx, dy, of_x, of_y):
+    for first in range(0, count, AHEAD):
+        size = min(AHEAD, count - first)
+        for slot in range(size):
+            throw(entries, state, slot)
+        for slot in range(size):
+            settle(entries, slot)
+        for slot in range(size):
+            i, j, weight = collect(entries, slot)
+            of_y[i] += weight * dx[j]
+            of_x[j] += weight * dy[i]
+
+
+@add_entries.register(DenseEntries)
+def _(entries, count, state, dx, dy, of_x, of_y):
+    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
+    return 2 * count
+
+
+@add_entries.register(SparseEntries)
+def _(entries, count, state, dx, dy, of_x, of_y):
+    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
+    return 2 * count
+
+
+@add_entries.register(FactorEntries)
+def _(entries, count, state, dx, dy, of_x, of_y):
+    # The entry itself, and its two uses.
+    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
+    return (entries.d + 2) * count
+
+
+# Blocks of matrices ------------------------------------------------------------------------
+
+class BlockEntries:
+    """Blocks A_i^j that are not zero, in the order of columns.
+
+    Attributes
+    ----------
+    table : Even or Uneven
+    rows, columns : ndarray
+    boosts : ndarray
+        1/pi of each.
+    """
+
+    def __init__(self, operator, table, rows, columns, boosts):
+        self.operator, self.table = operator, table
+        self.rows, self.columns, self.boosts = rows, columns, boosts
+
+    def drawn(self, count, state):
+        """Positions of the blocks drawn, each once, and 1/pi times how often they were."""
+        positions = np.empty(count, dtype=np.int64)
+        _pick_many(self.table, state, positions)
+        positions, times = np.unique(positions, return_counts=True)
+        return positions, times * self.boosts[positions]
+
+
+class MatrixEntries(BlockEntries):
+    """Blocks that are stored."""
+
+    def add(self, positions, boosts, X, dy, of_x, of_y):
+        """`add_entries` of given blocks, X and of_x packed; returns the multiply-adds done."""
+        rows, columns = self.rows[positions], self.columns[positions]
+        products = np.empty(len(rows))
+        cuts = np.searchsorted(columns, np.arange(self.operator.shape[1] + 1))
+        spans = self.operator._spans(max(1, len(rows) // len(X)), len(X))
+        side_by_side(
+            lambda span: _add_blocks(
+                self.operator.A, rows, columns, cuts[span[0]], cuts[span[1]], boosts, X, dy,
+                of_x, products,
+            ), spans,
+        )
+        of_y += np.bincount(rows, boosts * products, len(of_y))
+        return 2 * len(rows) * X.shape[1]
+
+
+class RankOneEntries(BlockEntries):
+    """Blocks that are sums of rank-one terms: each is a row of an operator with a block a row.
+
+    `parts` has for the groups' own blocks and for the shared one: the operator,
+    the first of its blocks among all, the positions and which rows they are.
+    """
+
+    def __init__(self, operator, table, rows, columns, boosts):
+        super().__init__(operator, table, rows, columns, boosts)
+        self.parts = []
+        of_shared = columns == operator.common
+        for blocks, mine in (("own", ~of_shared), ("shared", of_shared)):
+            if mine.any():
+                part, keys = _single_blocks(operator, blocks)
+                first = 1 if blocks == "own" and operator.common >= 0 else 0
+                row = np.zeros(len(rows), dtype=np.int64)
+                row[mine] = np.searchsorted(
+                    keys, rows[mine] * part.shape[1] + columns[mine] - first
+                )
+                self.parts.append((part, first, mine, row))
+
+    def add(self, positions, boosts, X, dy, of_x, of_y):
+        done = 0
+        for part, first, mine, row in self.parts:
+            chosen = mine[positions]
+            if not chosen.any():
+                continue
+            some, weights = positions[chosen], boosts[chosen]
+            plan, blocks = part.plan(row[some]), slice(first, first + part.shape[1])
+            products = np.empty(len(some))
+            part.row_products(plan, X[blocks], products)
+            of_y += np.bincount(self.rows[some], weights * products, len(of_y))
+            total = of_x[blocks]
+            part.add_rows(
+                plan, weights * dy[self.rows[some]], total, total,
+                np.zeros(len(total), dtype=bool),
+            )
+            done += 2 * part.row_cost(plan)
+        return done
+
+
+def _single_blocks(operator, blocks):
+    """The blocks of an operator as rows of one, and for each i p + j to find it by."""
+    groups, n_groups = operator._groups_of_terms, len(operator.own)
+    counts = np.diff(operator.indptr)
+    of_row = np.repeat(np.arange(operator.shape[0]), counts)
+    p = 1 if blocks == "shared" else n_groups
+    keys = of_row * p + (0 if blocks == "shared" else groups)
+    order = np.argsort(keys, kind="stable")
+    keys, first = np.unique(keys[order], return_index=True)
+    part = RankOneOperator(
+        operator.points, operator.starts, operator.ends, operator.vector_starts,
+        np.append(first, len(order)), operator.terms[order], operator.signs[order], blocks,
+    )
+    return part, keys
+
+
+@njit
+def _pick_many(table, state, out):
+    for k in range(out.shape[0]):
+        out[k] = pick(table, state)
+
+
+@njit(nogil=True)
+def _add_blocks(A, rows, columns, lo, hi, boosts, X, dy, of_x, products):
+    for e in range(lo, hi):
+        i, j = rows[e], columns[e]
+        weight = boosts[e] * dy[i]
+        total = 0.0
+        for c in range(A.shape[2]):
+            total += A[i, j, c] * X[j, c]
+            of_x[j, c] += weight * A[i, j, c]
+        products[e] = total
+
+
+def _add_matrices(entries, count, state, dx, dy, of_x, of_y):
+    return entries.add(*entries.drawn(count, state), pack(dx), dy, of_x, of_y)
+
+
+add_entries.register(MatrixEntries)(_add_matrices)
+add_entries.register(RankOneEntries)(_add_matrices)
+
+
+# From operators ----------------------------------------------------------------------------
+
+class Sampling(NamedTuple):
+    """What `entries_of` finds.
+
+    Attributes
+    ----------
+    entries : NamedTuple or BlockEntries
+        For `add_entries`.
+    count : int
+        Entries that can be drawn.
+    constant : float
+        |B|^2_pi of the module, or an upper bound of it.
+    kind : str
+        What is known of it.
+    cost : float
+        Multiply-adds of an entry, on average.
+    """
+
+    entries: object
+    count: int
+    constant: float
+    kind: str
+    cost: float
+
+
+def entries_of(operator, nonuniform):
+    """How to draw the entries of an operator.
+
+    Parameters
+    ----------
+    operator : Operator
+    nonuniform : bool
+
+    Returns
+    -------
+    Sampling
+    """
+    for cls, build in _BUILDERS.items():
+        if isinstance(operator, cls):
+            return build(operator, nonuniform)
+    raise TypeError(f"entries of {type(operator).__name__} cannot be drawn")
+
+
+def _stored_constant(operator, nonuniform, rows, columns):
+    """|B|^2_pi of stored entries, of which these rows and columns are not zero."""
+    if nonuniform:
+        longest = max(np.bincount(rows).max(), np.bincount(columns).max())
+        return float(operator.row_norms2.sum()) * float(longest)
+    return len(rows) * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
+
+
+def _dense(operator, nonuniform):
+    A = operator.A
+    if np.all(A):
+        n, p = A.shape
+        if nonuniform:
+            table, constant = uneven(A * A), float(operator.row_norms2.sum()) * max(n, p)
+        else:
+            table = Even(A.size)
+            constant = A.size * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
+        return Sampling(DenseEntries(A, table, slots()), A.size, constant, "exact", 2.0)
+    rows, columns = np.nonzero(A)
+    if len(rows) > A.size // 2 and nonuniform:
+        # Zeros are never drawn.
+        constant = _stored_constant(operator, nonuniform, rows, columns)
+        return Sampling(DenseEntries(A, uneven(A * A), slots()), len(rows), constant, "exact", 2.0)
+    return _listed(operator, nonuniform, A[rows, columns], rows, columns)
+
+
+def _sparse(operator, nonuniform):
+    csr = operator.csr
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    inside = csr.data != 0.0
+    return _listed(
+        operator, nonuniform, csr.data[inside], rows[inside], csr.indices[inside]
+    )
+
+
+def _listed(operator, nonuniform, data, rows, columns):
+    if not len(data):
+        return Sampling(_nothing(), 0, 0.0, "exact", 2.0)
+    table = uneven(data * data) if nonuniform else Even(len(data))
+    return Sampling(
+        SparseEntries(data, rows.astype(np.uint32), columns.astype(np.uint32), table, slots()),
+        len(data),
+        _stored_constant(operator, nonuniform, rows, columns), "exact", 2.0,
+    )
+
+
+def _nothing():
+    return SparseEntries(np.zeros(0), *np.zeros((2, 0), dtype=np.uint32), Even(0), slots())
+
+
+def _factorized(operator, nonuniform):
+    n, p = operator.shape
+    U, Vt = operator.U, operator.Vt
+    if not nonuniform:
+        constant = n * p * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
+        entries = FactorEntries(
+            operator.d, U, Vt, Even(n), Even(p), np.full(n, float(n)), np.full(p, float(p)),
+            slots(),
+        )
+        return Sampling(entries, n * p, constant, "exact", operator.d + 2.0)
+    found = [
+        _product(operator, np.maximum(r, 0.0), np.maximum(c, 0.0)) for r, c in (
+            (np.einsum("ij,ij->i", U, U), np.einsum("ij,ij->i", Vt, Vt)),
+            (operator.row_norms2, operator.column_norms2),
+        ) if r.max() > 0.0 and c.max() > 0.0
+    ]
+    if not found:
+        return Sampling(_nothing(), 0, 0.0, "exact", 2.0)
+    return min(found, key=lambda sampling: sampling.constant)
+
+
+def _product(operator, r, c):
+    """Rows with probabilities proportional to r and columns to c, independently."""
+    boosts = []
+    for weights in (r, c):
+        boost = np.zeros(len(weights))
+        boost[weights > 0.0] = weights.sum() / weights[weights > 0.0]
+        boosts.append(boost)
+    (of_rows, of_columns), (U, Vt) = boosts, (operator.U, operator.Vt)
+    scaled_U, scaled_Vt = U * np.sqrt(of_rows)[:, None], Vt * np.sqrt(of_columns)[:, None]
+    constant = float(max(
+        quadratic_forms(scaled_U, gram(scaled_Vt)).max(),
+        quadratic_forms(scaled_Vt, gram(scaled_U)).max(),
+    ))
+    entries = FactorEntries(operator.d, U, Vt, uneven(r), uneven(c), *boosts, slots())
+    return Sampling(entries, r.size * c.size, constant, "exact", operator.d + 2.0)
+
+
+def _blocks(operator, nonuniform):
+    norms = operator.block_norms
+    if isinstance(operator, MatrixOperator):
+        columns, rows = np.nonzero(norms.A.T)
+        values, kind, cost = norms.A[rows, columns], MatrixEntries, 2.0 * operator.A.shape[2]
+    else:
+        csr = norms.csr.T.tocsr()
+        columns = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        inside = csr.data != 0.0
+        columns, values = columns[inside], csr.data[inside]
+        rows = csr.indices[inside].astype(np.int64)
+        kind = RankOneEntries
+        cost = 2.0 * operator.d ** 2 * len(operator.terms) / max(1, operator.shape[0])
+        if not operator._one_group:
+            cost /= max(1.0, len(values) / operator.shape[0])
+    if not len(values):
+        return Sampling(kind(operator, Even(0), rows, columns, values), 0, 0.0, "exact", cost)
+    if nonuniform:
+        table = uneven(values ** 2)
+        boosts = table.total / values ** 2
+    else:
+        table, boosts = Even(len(values)), np.full(len(values), float(len(values)))
+    return Sampling(
+        kind(operator, table, rows, columns, boosts), len(values),
+        _stored_constant(norms, nonuniform, rows, columns), "upper bound (Frobenius norms)", cost,
+    )
+
+
+_BUILDERS = {
+    DenseOperator: _dense, SparseOperator: _sparse, FactorizedOperator: _factorized,
+    MatrixOperator: _blocks, RankOneOperator: _blocks,
+}

@@ -1,0 +1,1 @@
+"""Formulas and predictions: step sizes, rates, constants, block sizes. No loop of a method."""

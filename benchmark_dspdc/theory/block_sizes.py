@@ -1,0 +1,253 @@
+"""Block sizes (m, q) for DSPDC: those of the least predicted time.
+
+Theorem 1 gives the iterations of a pair (m, q) once Lambda is known. That is
+estimated here for all pairs at once, from the norms of a sample of rows: the
+estimates decide which pair is taken, its step sizes are then made with a
+constant that is exact or certified. The time of an iteration is a sum of what
+it does, each with a price in nanoseconds. The prices are stored, so that a
+choice depends on the problem alone; `calibrated` measures them on this machine
+instead.
+"""
+
+import math
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.sampling import block_size
+from ..engine.threads import single_threaded
+from ..model.losses import LOSSES
+from ..state import primal_dual_cost
+from ..state.lazy import moves_lazily
+from .steps import iterations_per_nat
+
+#: Rows that Lambda is estimated from, at most.
+SAMPLE = 128
+
+#: Predicted times are for this relative accuracy.
+ACCURACY = 1e-6
+
+
+class Prices(NamedTuple):
+    """Nanoseconds of the parts of an iteration.
+
+    Attributes
+    ----------
+    fixed : float
+        Draws, bookkeeping.
+    multiply_add : float
+        With entries of A, or of U and V.
+    dual : float
+        A dual step, without its product.
+    primal : float
+        A primal step on a number; on a matrix, which is projected on the cone,
+        of each of its numbers.
+    swept : float
+        A coordinate of a kept product, all of which an iteration on a dense A renews.
+    lazy : float
+        A multiply-add where all of x moves lazily.
+    block : float
+        A primal step on a matrix, besides its numbers.
+    """
+
+    fixed: float
+    multiply_add: float
+    dual: float
+    primal: float
+    swept: float = 0.0
+    lazy: float = 0.0
+    block: float = 0.0
+
+
+#: Measured on one core of an AMD EPYC (AVX2), November 2026; dual steps of the smoothed hinge.
+PRICES = {
+    "factorized": Prices(150.0, 0.106, 3.3, 0.0),
+    "dense": Prices(100.0, 0.31, 5.0, 1.0, swept=0.8),
+    "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=6.3),
+    "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
+    "rank-one sums": Prices(1e5, 0.07, 3.0, 130.0, block=4e4),
+}
+
+#: Dual steps of other losses, in those of the smoothed hinge's nanoseconds.
+DUAL_EXTRA = {"square": 0.0, "smoothed_hinge": 0.0, "logistic": 70.0}
+
+
+class Choice(NamedTuple):
+    """A pair of block sizes, and why.
+
+    Attributes
+    ----------
+    m, q : int
+    Lambda : float
+        Estimate of the constant.
+    iterations, seconds : float
+        Predicted for a relative accuracy of `ACCURACY`; an iteration's time is
+        their ratio.
+    examined : int
+        How many pairs were compared.
+    """
+
+    m: int
+    q: int
+    Lambda: float
+    iterations: float
+    seconds: float
+    examined: int
+
+    def describe(self):
+        """One line for people."""
+        each = self.seconds / self.iterations
+        return (
+            f"m={self.m}, q={self.q} of {self.examined} pairs: Lambda about {self.Lambda:.3g}, "
+            f"{self.iterations:.3g} iterations of {1e6 * each:.3g} us to {ACCURACY:g}"
+        )
+
+
+def parts(operator, m, q):
+    """What an iteration does, one row a pair: the counts that `Prices` are for."""
+    n, p = operator.shape
+    r, s = n / m, p / q
+    ones = np.ones(np.broadcast(m, q).shape)
+    multiply_adds = primal_dual_cost(operator, r, s) * ones
+    swept, lazy = 0.0 * ones, 0.0 * ones
+    width = float(operator.column_width)
+    primal = q * width * ones
+    if operator.kind == "dense":
+        swept = np.where(r >= s, p, n) * ones
+    elif operator.kind == "csr":
+        alone = moves_lazily(operator, r, s)
+        lazy = np.where(alone, multiply_adds, 0.0)
+        multiply_adds = np.where(alone, 0.0, multiply_adds)
+        primal = np.where(alone, 0.0, primal)
+    block = (q if width > 1 else 0.0) * ones
+    return np.stack([ones, multiply_adds, m * ones, primal, swept, lazy, block], axis=-1)
+
+
+def iteration_seconds(operator, loss, m, q, prices=None):
+    """Modelled time of an iteration, for arrays of m and q."""
+    if prices is None:
+        prices = PRICES[operator.kind]
+        prices = prices._replace(dual=prices.dual + DUAL_EXTRA.get(loss_name(loss), 0.0))
+    return 1e-9 * parts(operator, m, q) @ np.array(prices)
+
+
+def loss_name(loss):
+    """The name that a loss has in `LOSSES`, None for one from elsewhere."""
+    return next((name for name, known in LOSSES.items() if type(known) is type(loss)), None)
+
+
+def estimated_root(operator, rng):
+    """A function of (m, q) that estimates sqrt(Lambda) for random blocks of those sizes.
+
+    Norms of blocks of random rows grow like alpha + beta sqrt(m), alpha being
+    due to single rows and beta to what rows have in common; the same for
+    columns. The four numbers of the product of both come from single entries,
+    rows, columns and the whole of a sample of rows. Of entries and rows once
+    the heaviest are taken, which count in small blocks, and once the mean, from
+    which blocks larger than the sample are told.
+    """
+    n, p = operator.shape
+    size = operator.sample_size(SAMPLE)
+    rows = np.arange(n) if n == size else np.unique(rng.integers(0, n, size))
+    size = len(rows)
+    sampled = operator.sampled_norms2(rows)
+    entry, row, column, usual_entry, usual_row, whole = np.sqrt(sampled)
+    span = math.sqrt(size) - 1.0 if size > 1 else 1.0
+    breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
+
+    def root(m, q):
+        up, along = (np.sqrt(m) - 1.0) / span, (np.sqrt(q) - 1.0) / breadth
+        heaviest = entry + along * (row - entry)
+        usual = usual_entry + along * (usual_row - usual_entry)
+        last = column + along * (whole - column)
+        return np.maximum(*(
+            first + up * np.maximum(last - first, 0.0) for first in (heaviest, usual)
+        ))
+
+    return root
+
+
+def _sizes(value, total, name):
+    """Block sizes to look at: a grid for "auto", else the one that is given.
+
+    Those of 1, 2, 3, 4, 6, 8, 11, ... blocks, and single coordinates.
+    """
+    if value != "auto":
+        return np.array([block_size(value, total, name)])
+    counts = np.round(2.0 ** np.arange(0.0, math.log2(total) + 0.5, 0.5))
+    counts = np.append(counts[counts < total], total).astype(np.int64)
+    return np.unique(-(-total // counts))
+
+
+@single_threaded
+def choose_blocks(problem, root, m="auto", q="auto", calibrate=False):
+    """The pair (m, q) of the least predicted time.
+
+    Parameters
+    ----------
+    problem : Problem
+    root : callable
+        From `estimated_root`.
+    m, q : "auto", int or float
+        What is given is kept.
+    calibrate : bool
+        Measure the prices on this machine.
+
+    Returns
+    -------
+    Choice
+    """
+    operator = problem.operator
+    n, p = operator.shape
+    ms, qs = np.meshgrid(_sizes(m, n, "m"), _sizes(q, p, "q"), indexing="ij")
+    ms, qs = ms.ravel(), qs.ravel()
+    roots = root(ms, qs)
+    # Blocks of a partition are balanced, so that their number decides.
+    r, s = np.ceil(n / ms), np.ceil(p / qs)
+    per_nat = iterations_per_nat(r, s, roots ** 2 / (problem.lam * problem.gamma * n))
+    iterations = per_nat * math.log(1.0 / ACCURACY)
+    prices = calibrated(problem) if calibrate else None
+    seconds = iterations * iteration_seconds(operator, problem.loss, n / r, p / s, prices)
+    best = int(np.argmin(seconds))
+    return Choice(
+        int(ms[best]), int(qs[best]), float(roots[best] ** 2), float(iterations[best]),
+        float(seconds[best]), len(ms),
+    )
+
+
+def calibrated(problem, seconds=0.05):
+    """Prices that fit iterations measured on this machine, for this kind of problem.
+
+    A few pairs of block sizes are timed, each for an equal share of the given
+    seconds at most, and the prices that are not negative and fit best are taken.
+    """
+    from scipy.optimize import nnls  # slow to load, and seldom needed
+
+    from ..methods.dspdc import DSPDC
+
+    n, p = problem.shape
+    pairs = sorted({
+        (m, q) for m in (1, max(1, n // 30), max(1, n // 4)) for q in (1, max(1, p // 4), p)
+    })
+    found = []
+    for m, q in pairs:
+        algorithm = DSPDC(problem, m=m, q=q, Lambda=float(p * n))
+        algorithm.advance(0)
+        algorithm.advance(1)
+        count, taken = 1, 0.0
+        until = time.perf_counter() + seconds / len(pairs)
+        while time.perf_counter() < until or taken == 0.0:
+            begun = time.perf_counter()
+            algorithm.advance(count)
+            taken = (time.perf_counter() - begun) / count
+            count *= 2
+        found.append(taken)
+    ms, qs = np.array(pairs).T
+    found = 1e9 * np.array(found)
+    counts = parts(problem.operator, np.ceil(n / np.ceil(n / ms)), np.ceil(p / np.ceil(p / qs)))
+    weights = 1.0 / found
+    prices, _ = nnls(counts * weights[:, None], found * weights)
+    return Prices(*prices)
+
+

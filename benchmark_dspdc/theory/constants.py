@@ -1,0 +1,257 @@
+"""The constants of a problem: norms of blocks of A, and the condition numbers made of them.
+
+Lambda_{q,m} is the largest |A_I^J|^2 over blocks of m rows and q columns. The
+paper's tables speak of four of its cases, and DSPDC's steps of a fifth:
+
+========== ============================================ =================================
+Lambda_11  largest a_ij^2, or |A_i^j|_F^2 of a matrix   exact, or Cauchy-Schwarz if A = UV
+Lambda_p1  largest |A_i|^2 of a row                     exact
+Lambda_1n  largest |A^j|^2 of a column, or of a block   exact, or a certified bound
+Lambda_pn  |A|^2                                        exact, or a certified bound
+Lambda_qm  of the blocks that DSPDC draws               exact, or a certified bound
+========== ============================================ =================================
+
+A is never formed, and a value that is not exact is an upper bound, with a
+lower one beside it.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.checks import check_int
+from ..engine.sampling import Partition
+from ..engine.threads import single_threaded
+from ..methods.dspdc import DSPDC
+from ..model.problem import Problem
+from .coupling_constant import (
+    budget,
+    coupling_constant,
+    largest_norm2_below,
+    norm2,
+    partition_constant,
+    whole,
+)
+
+#: What a constant may cost here, in units of what it may cost a method that waits for it.
+PATIENCE = 10
+
+
+class Known(NamedTuple):
+    """What is known of a constant.
+
+    Attributes
+    ----------
+    value : float
+        The constant, or an upper bound of it.
+    lower : float
+        A lower bound; the value itself if that is exact.
+    kind : str
+        "exact", or how the upper bound was found.
+    seconds : float
+        That finding it took; what an earlier one has left is not counted again.
+    """
+
+    value: float
+    lower: float
+    kind: str
+    seconds: float
+
+    @property
+    def exact(self):
+        """Whether the value is the constant itself, but for rounding."""
+        return self.kind == "exact"
+
+
+@dataclass(frozen=True)
+class ProblemConstants:
+    """The constants of a problem, as `constants` finds them.
+
+    Attributes
+    ----------
+    n, p : int
+    lam, gamma : float
+        Strong convexity of g and of each phi_i*.
+    m, q : int
+        Largest blocks of DSPDC's partitions.
+    r, s : float
+        Numbers of its dual and primal blocks.
+    Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm : Known
+    heuristic : float
+        The paper's m q Lambda_p1/p in place of Lambda_qm.
+    """
+
+    n: int
+    p: int
+    lam: float
+    gamma: float
+    m: int
+    q: int
+    r: float
+    s: float
+    Lambda_11: Known
+    Lambda_p1: Known
+    Lambda_1n: Known
+    Lambda_pn: Known
+    Lambda_qm: Known
+    heuristic: float
+
+    @property
+    def kappa(self):
+        """Lambda_p1/(lam gamma), the condition number of methods that take rows."""
+        return self.Lambda_p1.value / (self.lam * self.gamma)
+
+    @property
+    def kappa_whole(self):
+        """|A|^2/(n lam gamma), that of methods that take all of A."""
+        return self.Lambda_pn.value / (self.n * self.lam * self.gamma)
+
+    @property
+    def ratio(self):
+        """Lambda_qm over the heuristic; above 1 the theorems do not cover the heuristic.
+
+        1 for a matrix of zeros, where both are 0.
+        """
+        return self.Lambda_qm.value / self.heuristic if self.heuristic > 0.0 else 1.0
+
+    #: Names of the constants, in the order shown.
+    NAMES = ("Lambda_11", "Lambda_p1", "Lambda_1n", "Lambda_pn", "Lambda_qm")
+
+    def as_dict(self):
+        """All of it as plain numbers and strings, the constants as dicts."""
+        plain = {
+            name: getattr(self, name)
+            for name in ("n", "p", "lam", "gamma", "m", "q", "r", "s", "heuristic", "ratio",
+                         "kappa", "kappa_whole")
+        }
+        return plain | {name: getattr(self, name)._asdict() for name in self.NAMES}
+
+    def __rich__(self):
+        from rich import box
+        from rich.table import Table
+
+        bounded = not all(getattr(self, name).exact for name in self.NAMES)
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("constant")
+        table.add_column("value", justify="right")
+        if bounded:
+            table.add_column("at least", justify="right")
+        table.add_column("what is known")
+        table.add_column("seconds", justify="right")
+
+        def add(name, value, lower, kind, seconds=None):
+            known = [f"{value:.4g}"]
+            if bounded:
+                known.append("" if lower is None else f"{lower:.4g}")
+            table.add_row(name, *known, kind, "" if seconds is None else f"{seconds:.3f}")
+
+        for name in self.NAMES:
+            value, lower, kind, seconds = getattr(self, name)
+            if name == "Lambda_qm":
+                kind = f"m = {self.m}, q = {self.q}: {kind}"
+            add(name, value, None if kind.endswith("exact") else lower, kind, seconds)
+        add("m q Lambda_p1/p", self.heuristic, None,
+            f"heuristic; Lambda_qm is {self.ratio:.3g} times that")
+        add("Lambda_p1/(lam gamma)", self.kappa, None, "kappa")
+        add("Lambda_pn/(n lam gamma)", self.kappa_whole, None, "kappa of whole passes")
+        return table
+
+    def __str__(self):
+        from rich.console import Console
+
+        console = Console(width=110, color_system=None)
+        with console.capture() as shown:
+            console.print(self)
+        return shown.get()
+
+
+@single_threaded
+def constants(problem, m=None, q=None, seed=0):
+    """The constants that rates and step sizes are made of, each exact or certified.
+
+    Parameters
+    ----------
+    problem : Problem
+        As from `erm`, `matrix_risk`, `trace_regression` or `mt_lmnn`.
+    m, q : int, float or None
+        Block sizes of DSPDC, counts or fractions; None for its defaults.
+    seed : int
+        Of DSPDC, hence of its partitions.
+
+    Returns
+    -------
+    ProblemConstants
+        Printed, it is a table.
+
+    Notes
+    -----
+    What a constant may cost is bounded, by `PATIENCE` times
+    `benchmark_dspdc.theory.coupling_constant.budget`; beyond that an upper bound takes its place.
+    Lambda_qm is that of Lambda="partition", within the budget. Where blocks have
+    different moduli lam_j of strong convexity, norms are those of
+    sqrt(lam/lam_j) A^j with lam the least modulus, which are what step sizes are
+    made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from benchmark_dspdc import constants, erm
+    >>> found = constants(erm(np.eye(4), np.ones(4), lambda2=0.5), m=2, q=2)
+    >>> found.Lambda_pn.value, found.kappa
+    (1.0, 2.0)
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            "problem must be a Problem, as erm, matrix_risk, trace_regression and mt_lmnn return, "
+            f"got {problem!r}"
+        )
+    check_int(seed, "seed", 0)
+    sizes = {name: size for name, size in (("m", m), ("q", q)) if size is not None}
+    DSPDC.validate(problem, **sizes)
+    operator = problem.for_steps("each").operator
+    limit = PATIENCE * budget(operator)
+    n, p = operator.shape
+    rows, columns = (Partition(np.arange(k + 1), np.arange(k)) for k in (n, p))
+
+    def known(find, dual, primal):
+        begun = time.perf_counter()
+        value, kind = find()
+        lower = value
+        if kind != "exact":
+            lower = min(value, largest_norm2_below(operator, dual, primal))
+        return Known(value, lower, kind, time.perf_counter() - begun)
+
+    def largest_column():
+        if operator.column_width == 1:
+            return float(operator.column_norms2.max()), "exact"
+        return partition_constant(operator, whole(n), columns, limit)
+
+    def norm():
+        value, kind = norm2(operator, limit)
+        return value, "exact" if kind == "|A|^2" else f"upper bound ({kind})"
+
+    Lambda_p1 = known(lambda: (float(operator.row_norms2.max()), "exact"), rows, whole(p))
+    Lambda_11 = known(lambda: operator.largest_entry2(limit), rows, columns)
+    Lambda_1n = known(largest_column, whole(n), columns)
+    Lambda_pn = known(norm, whole(n), whole(p))
+    begun = time.perf_counter()
+    method = DSPDC(problem, seed=seed, Lambda="partition", **sizes)
+    dual, primal = _blocks(method)
+    Lambda_qm = known(lambda: (method.info["Lambda"], method.info["Lambda_kind"]), dual, primal)
+    Lambda_qm = Lambda_qm._replace(seconds=time.perf_counter() - begun)
+    return ProblemConstants(
+        n, p, problem.lam, problem.gamma, method.info["m"], method.info["q"], method.info["r"],
+        method.info["s"], Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm,
+        coupling_constant(method.problem, "heuristic", dual, primal).value,
+    )
+
+
+def _blocks(method):
+    """DSPDC's partitions; where storage is in their order, only their cuts are left in it."""
+    kept = (method._dual, method._y_order), (method._primal, method._x_order)
+    return tuple(
+        Partition(sampler.starts, order) if sampler.order is None else sampler
+        for sampler, order in kept
+    )

@@ -1,0 +1,354 @@
+"""The coupling constant Lambda: a bound on |A_I^J|^2 over the blocks drawn.
+
+Step sizes are safe for any Lambda at least as large as the squared norm of
+every block (I, J) that an iteration can touch, and fast when it is close.
+
+``partition``
+    The maximum over the pairs of blocks of two partitions: exact, or a stated
+    upper bound when there are too many pairs to look at within a budget.
+``bound``
+    Valid for all subsets of sizes m and q:
+    min(|A|^2, m max_i sum of the q largest a_ij^2, q max_j sum of the m largest a_ij^2).
+``auto``
+    For partitions the exact value where that takes at most a twentieth of the
+    run that is predicted, or a millisecond. Else it is estimated
+    from a sample of rows, and the ``partition`` one taken if the run then does
+    not get anywhere. For subsets ``bound``.
+``heuristic``
+    m q max_i |A_i|^2 / p, the paper's suggestion. It can lie *below* the true
+    constant (on the paper's first problem at m = 1, q = 50: 1162 against 1331
+    for a partition), and the theorems do not cover it then.
+
+`benchmark_dspdc.constants` shows these beside the other constants of a problem.
+
+What is called an upper bound is one; see `benchmark_dspdc.operators.gram` for how.
+"""
+
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.checks import check_number, choose
+from ..engine.progress import tracked
+from ..engine.sampling import Partition
+from ..engine.threads import side_by_side, single_threaded
+from ..operators.gram import largest_norm2, top_eigenvalue
+
+#: Pairs of blocks whose norms are kept at most.
+MOST_PAIRS = 10 ** 7
+
+#: Multiply-adds that computing a constant may take at least; see `Operator.constant_passes`.
+LEAST_BUDGET = 3e8
+
+
+KINDS = ("auto", "partition", "bound", "heuristic")
+GIVEN = "given"
+HEURISTIC = "heuristic, may lie below the true constant"
+ESTIMATED = "estimated from a sample of rows"
+
+
+class Constant(NamedTuple):
+    """A value and, in words, what is known of it."""
+
+    value: float
+    kind: str
+
+    @property
+    def is_bound(self):
+        """Whether it is known to be at least the true constant, as the theorems ask."""
+        return self.kind not in (GIVEN, HEURISTIC, ESTIMATED)
+
+
+def check_kind(Lambda):
+    """Raise unless it is a word that `coupling_constant` knows, or a number."""
+    if isinstance(Lambda, Real) and not isinstance(Lambda, bool):
+        check_number(Lambda, "Lambda", 0.0)
+    else:
+        choose(Lambda, KINDS, "Lambda")
+
+
+@single_threaded
+def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
+    """Lambda for DSPDC.
+
+    Parameters
+    ----------
+    problem : Problem
+    Lambda : {"auto", "partition", "bound", "heuristic"} or float
+        "auto" is "partition" for partitions and "bound" for subsets here.
+    dual, primal : Partition or Subset
+    heuristic_scale : float
+        Only for the heuristic.
+
+    Returns
+    -------
+    Constant
+    """
+    check_number(heuristic_scale, "heuristic_scale", 0.0, strict=True)
+    check_kind(Lambda)
+    if not isinstance(Lambda, str):
+        return Constant(float(Lambda), GIVEN)
+    partitioned = isinstance(dual, Partition) and isinstance(primal, Partition)
+    if Lambda == "auto":
+        Lambda = "partition" if partitioned else "bound"
+    operator = problem.operator
+    if Lambda == "partition":
+        if not partitioned:
+            raise ValueError(
+                "Lambda='partition' needs sampling='partition': with sampling='subset' blocks "
+                "are not fixed; use Lambda='bound', 'heuristic' or a number"
+            )
+        return partition_constant(operator, dual, primal)
+    m, q = dual.largest, primal.largest
+    if Lambda == "bound":
+        return subset_bound(operator, m, q)
+    value = heuristic_scale * m * q * float(operator.row_norms2.max()) / operator.shape[1]
+    return Constant(value, HEURISTIC)
+
+
+def budget(operator):
+    """Multiply-adds that computing one constant may take."""
+    return max(LEAST_BUDGET, operator.constant_passes * operator.multiply_adds)
+
+
+def partition_constant(operator, dual, primal, limit=None):
+    """The maximum of |A_I^J|^2 over all pairs of blocks, or an upper bound of it.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
+    limit = budget(operator) if limit is None else limit
+    if dual.largest == primal.largest == 1:
+        return Constant(*operator.largest_entry2(limit))
+    found = exact_constant(operator, dual, primal, limit)
+    return found or _partition_bound(operator, dual, primal, limit)
+
+
+@single_threaded
+def exact_constant(operator, dual, primal, limit):
+    """The maximum of |A_I^J|^2 over all pairs of blocks, None if that takes too long."""
+    if dual.largest == primal.largest == 1:
+        value, kind = operator.largest_entry2(limit)
+        return Constant(value, kind) if kind == "exact" else None
+    if dual.largest == 1 or primal.largest * operator.column_width == 1:
+        # A single row or column of numbers: its norm is a sum of squares.
+        single_rows = dual.largest == 1
+        sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
+        return None if sums is None else Constant(float(sums.max()), "exact")
+    pairs = operator.pairs(dual, primal)
+    return Constant(largest_norm2(pairs), "exact") if pairs.cost <= limit else None
+
+
+@single_threaded
+def pair_norms2(operator, dual, primal):
+    """|A_I^J|^2 of every pair of blocks of two partitions, or upper bounds of them.
+
+    Returns
+    -------
+    norms2 : ndarray of shape (r, s), or None
+        None if there are more than `MOST_PAIRS`.
+    kind : str
+        What is known of them.
+    """
+    limit = budget(operator)
+    shape = len(dual.starts) - 1, len(primal.starts) - 1
+    if shape[0] * shape[1] > MOST_PAIRS:
+        return None, "too many pairs"
+    if dual.largest == 1 or primal.largest * operator.column_width == 1:
+        single_rows = dual.largest == 1
+        sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
+        if sums is not None and sums.shape[1] == shape[single_rows]:
+            return sums[dual.order] if single_rows else sums[primal.order].T, "exact"
+    elif (pairs := operator.pairs(dual, primal)).cost <= limit:
+        return np.array([
+            [top_eigenvalue(pairs.gram(k, l)) for l in range(shape[1])] for k in range(shape[0])
+        ]), "exact"
+    rows, _ = row_blocks_norm2(operator, dual, each=True)
+    columns, _ = column_blocks_norm2(operator, primal)
+    bounds = np.minimum(rows[:, None], columns)
+    sums = operator.block_sums(primal, False, limit)
+    if sums is not None:
+        # Frobenius norms; one column stands for all where it is their maximum.
+        frobenius = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
+        bounds = np.minimum(bounds, frobenius)
+    return bounds, "upper bounds"
+
+
+def _partition_bound(operator, dual, primal, limit):
+    whole_dual, whole_primal = whole(operator.shape[0]), whole(operator.shape[1])
+    found = [norm2(operator, limit)]
+    for rows, columns, name in (
+        (dual, whole_primal, "the norm of whole rows of a block"),
+        (whole_dual, primal, "the norm of whole columns of a block"),
+    ):
+        if (pairs := operator.pairs(rows, columns)).cost <= limit:
+            found.append(Constant(largest_norm2(pairs), name))
+    sums = operator.block_sums(primal, False, limit)
+    if sums is not None:
+        # Rows of a block, then the blocks: the largest Frobenius norm.
+        per_block = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
+        found.append(Constant(float(per_block.max()), "Frobenius norm of a block"))
+    found.append(Constant(
+        dual.largest * float(operator.row_norms2.max()), "Frobenius norm of a block's rows"
+    ))
+    found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, limit)]
+    best = min(found, key=lambda c: c.value)
+    return Constant(best.value, f"upper bound ({best.kind})")
+
+
+def whole(total):
+    """The partition into a single block."""
+    return Partition(np.array([0, total]), np.arange(total))
+
+
+@single_threaded
+def norm2(operator, limit=None):
+    """|A|^2, exactly where a Gram matrix can be had, else an upper bound.
+
+    `limit` is the number of multiply-adds that it may take; None for `budget`.
+    """
+    pairs = operator.pairs(whole(operator.shape[0]), whole(operator.shape[1]))
+    if pairs.cost <= (budget(operator) if limit is None else limit):
+        return Constant(largest_norm2(pairs), "|A|^2")
+    frobenius = Constant(float(operator.row_norms2.sum()), "squared Frobenius norm of A")
+    bound = Constant(operator.norm2_bound(), "|A|^2 by Collatz-Wielandt")
+    return min(frobenius, bound, key=lambda c: c.value)
+
+
+@single_threaded
+def row_blocks_norm2(operator, blocks, each):
+    """|A_I|^2 of the blocks of rows of a partition: of each, or the largest.
+
+    Returns
+    -------
+    value : float, or ndarray of one a block
+    kind : str
+        What is known of it.
+    """
+    if blocks.largest == 1:
+        norms2 = operator.row_norms2[blocks.order]
+        return norms2 if each else float(norms2.max()), "exact"
+    columns = whole(operator.shape[1])
+    if not each:
+        return partition_constant(operator, blocks, columns)
+    pairs = operator.pairs(blocks, columns)
+    if pairs.cost <= budget(operator):
+        every = tracked(range(pairs.shape[0]), "norms of batches")
+        return np.array([top_eigenvalue(pairs.gram(k, 0)) for k in every]), "exact"
+    ones = np.ones(blocks.largest)
+    frobenius = np.add.reduceat(operator.row_norms2[blocks.order], blocks.starts[:-1])
+    bounds = [
+        operator.scaled_norm2(rows, ones[:len(rows)], exact=False)
+        for rows in tracked(blocks.blocks, "norms of batches")
+    ]
+    return np.minimum(frobenius, bounds), "upper bounds"
+
+
+@single_threaded
+def column_blocks_norm2(operator, blocks):
+    """|A^J|^2 of each block of columns of a partition, and what is known of it."""
+    frobenius = np.add.reduceat(operator.column_norms2[blocks.order], blocks.starts[:-1])
+    if blocks.largest * operator.column_width == 1:
+        return frobenius, "exact"
+    pairs = operator.pairs(whole(operator.shape[0]), blocks)
+    if pairs.cost <= budget(operator):
+        found = [top_eigenvalue(pairs.gram(0, k)) for k in range(pairs.shape[1])]
+        return np.array(found), "exact"
+    return np.minimum(frobenius, norm2(operator).value), "upper bounds"
+
+
+@single_threaded
+def normalised_norms2(operator, blocks):
+    """For each block of rows I, the s with |A_I' dy|^2 <= s sum_i |a_i|^2 dy_i^2.
+
+    That is the squared norm of the block with its rows normalised, at most the
+    number of rows; an upper bound of it where the Gram matrices are too large.
+    """
+    norms = np.sqrt(operator.row_norms2)
+    affordable = operator.pairs(blocks, whole(operator.shape[1])).cost <= budget(operator)
+
+    def of_block(rows):
+        rows = rows[norms[rows] > 0.0]
+        if len(rows) < 2:
+            return 1.0
+        return min(len(rows), operator.scaled_norm2(rows, 1.0 / norms[rows], exact=affordable))
+
+    # Methods on numbers are timed on one thread, those on matrices on several.
+    every = side_by_side if operator.column_width > 1 else map
+    return np.array(list(every(of_block, blocks.blocks)), dtype=np.float64)
+
+
+#: Rows that `sampled_norm2` looks at together, and how often.
+SAMPLED_ROWS, SAMPLES = 1000, 2
+
+
+@single_threaded
+def sampled_norm2(operator, m, rng):
+    """An estimate of the largest `normalised_norms2` of random blocks of m rows.
+
+    From smaller blocks: the mean over all small blocks of a large one is no less, for
+    equal numbers of rows, than the large block's own.
+    """
+    norms = np.sqrt(operator.row_norms2)
+    rows = np.flatnonzero(norms > 0.0)
+    size = min(m, SAMPLED_ROWS, len(rows))
+    if size < 2:
+        return 1.0
+    found = [
+        operator.scaled_norm2(sample, 1.0 / norms[sample], exact=True)
+        for sample in (np.sort(rng.choice(rows, size, replace=False)) for _ in range(SAMPLES))
+    ]
+    return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
+
+
+def largest_norm2_below(operator, dual, primal, steps=20):
+    """A lower bound on the largest |A_I^J|^2 over the pairs of blocks of two partitions.
+
+    y'Ax is raised in turn over unit vectors x and y that are zero outside of a block, each time
+    of the best block: power iteration where all of A is one block. It begins once at the
+    heaviest row and once at a random vector, and takes two passes a step at most.
+    """
+    n, p = operator.shape
+    root = np.sqrt(getattr(operator, "weights", np.ones(p)))
+    root = root.reshape((p,) + (1,) * (len(operator.x_shape) - 1))
+    lengths = np.sqrt(operator.row_norms2)
+    signs = np.where(np.random.default_rng(0).random(n) < 0.5, -1.0, 1.0)
+    best = 0.0
+    for y in (np.eye(1, n, int(lengths.argmax()))[0], lengths * signs):
+        before = 0.0
+        for _ in range(steps):
+            x = _heaviest(primal, root * operator.rmatvec(y))
+            y = _heaviest(dual, operator.matvec(root * _normalised(x)))
+            value = float(y @ y)
+            best = max(best, value)
+            if value <= before * (1.0 + 1e-6):
+                break
+            y, before = _normalised(y), value
+    return best
+
+
+def _heaviest(blocks, values):
+    """The values of the block with the largest sum of squares, zero elsewhere."""
+    squares = (values * values).reshape(len(values), -1).sum(axis=1)
+    sums = np.add.reduceat(squares[blocks.order], blocks.starts[:-1])
+    chosen = blocks.block(int(sums.argmax()))
+    out = np.zeros_like(values)
+    out[chosen] = values[chosen]
+    return out
+
+
+def _normalised(values):
+    size = np.linalg.norm(values)
+    return values / size if size > 0.0 else values
+
+
+def subset_bound(operator, m, q):
+    """An upper bound on |A_I^J|^2 over all |I| = m, |J| = q."""
+    limit = budget(operator)
+    found = [
+        norm2(operator),
+        Constant(m * operator.largest_head(q, False, limit), "m times the heaviest q of a row"),
+        Constant(q * operator.largest_head(m, True, limit), "q times the heaviest m of a column"),
+    ]
+    best = min(found, key=lambda c: c.value)
+    return Constant(best.value, f"upper bound over subsets ({best.kind})")

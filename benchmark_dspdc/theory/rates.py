@@ -1,0 +1,411 @@
+"""Predicted complexity: the paper's tables 1 and 2 with numbers instead of letters.
+
+A rate is an O() expression without its constant, evaluated as it stands and
+times log(1/eps); beside it stands what an iteration costs in the units that the
+methods count. Predictions say which method should win and by what order, not
+how long it takes.
+
+The letters, for block sizes m and q (1 in the paper's tables)::
+
+    r, s      numbers of dual and primal blocks, n/m and p/q
+    K_qm      Lambda_qm/(n lam gamma), Lambda_qm the largest |A_I^J|^2 over blocks
+              of m rows and q columns
+    kappa     Lambda_p1/(lam gamma), hence n K_p1
+    kappa_m   r K_pm, the smoothness of a batch's mean loss over lam; kappa for m = 1
+    c         how much SDCA holds a batch back, at most m; 1 for m = 1
+    B         of ASVRG-SP: N max(Lambda_p1, Lambda_1n)/(lam gamma) for uniform and
+              max(n, p) |A|_F^2/(lam gamma) for nonuniform sampling of N = np entries
+    k         of ASVRG-SP: the cost of a pass over that of an inner iteration, np for
+              stored A, n for A = UV, np/d for matrices
+
+To add a method: an entry in `RATES`, and one in `ROWS`.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.checks import check_number, choose
+from ..engine.sampling import block_size, partition
+from ..engine.threads import single_threaded
+from ..methods import METHODS
+from ..solver import check_options
+from ..state import dual_cost, dual_pair_cost, primal_dual_cost, primal_pair_cost
+from ..state.single_entries import entries_of
+from .constants import constants
+from .coupling_constant import column_blocks_norm2, normalised_norms2, row_blocks_norm2
+from .steps import iterations_per_nat
+
+
+class Letters:
+    """What the formulas are written in, for a problem and the options of a method.
+
+    Parameters
+    ----------
+    problem : Problem
+    found : ProblemConstants
+        Of the same problem.
+    method : str
+    options : dict
+    """
+
+    def __init__(self, problem, found, method, options):
+        self.problem, self.operator, self.found = problem, problem.operator, found
+        self.options = options
+        self.n, self.p = problem.shape
+        self.strength = problem.lam * problem.gamma
+        self.matrices = len(problem.x_shape) > 1
+        if method in ("dspdc", "spdc"):
+            # The method's own blocks and constant.
+            info = METHODS[method](problem, **options).info
+            self.m, self.q, self.r, self.s = (info[k] for k in ("m", "q", "r", "s"))
+            # SPDC has none with its authors' steps.
+            self.K_qm = self.K(info.get("Lambda", math.nan))
+            return
+        rng = np.random.default_rng(0)
+        m, q = block_size(options.get("m", 1), self.n, "m"), self.p
+        if method in ("pdhg", "fista"):
+            m = self.n
+        if method == "apcg_primal":
+            m, q = self.n, block_size(options.get("q", 1), self.p, "q")
+        self.rows, self.columns = partition(self.n, m, rng), partition(self.p, q, rng)
+        self.m, self.q = self.rows.largest, self.columns.largest
+        self.r, self.s = self.rows.inverse_probability, self.columns.inverse_probability
+
+    @property
+    def kappa(self):
+        return self.found.kappa
+
+    def K(self, Lambda):
+        """Lambda/(n lam gamma)."""
+        return Lambda / (self.n * self.strength)
+
+    @cached_property
+    def kappa_m(self):
+        return self.r * self.K(row_blocks_norm2(self.operator, self.rows, each=False)[0])
+
+    @cached_property
+    def K_qn(self):
+        return self.K(float(column_blocks_norm2(self.operator, self.columns)[0].max()))
+
+    @cached_property
+    def c(self):
+        if self.rows.largest == 1 or self.options.get("scaling") == "safe":
+            return float(self.rows.largest)
+        return float(normalised_norms2(self.operator, self.rows).max())
+
+    @cached_property
+    def touched(self):
+        """Primal blocks that a batch of rows has entries in, on average."""
+        norms = self.operator.block_norms.entries
+        if isinstance(norms, np.ndarray):
+            return float(self.p)
+        batch = np.empty(self.n, dtype=np.int64)
+        batch[self.rows.order] = np.repeat(np.arange(int(self.r)), np.diff(self.rows.starts))
+        of_entries = np.repeat(batch, np.diff(norms.indptr))
+        return len(np.unique(of_entries * self.p + norms.indices)) / self.r
+
+    # ASVRG-SP.
+
+    @cached_property
+    def entries(self):
+        return entries_of(self.operator, False)
+
+    @cached_property
+    def k(self):
+        if self.matrices:
+            return self.entries.count / self.operator.d
+        return float(self.n if self.operator.kind == "factorized" else self.entries.count)
+
+    @property
+    def B_uniform(self):
+        largest = max(self.found.Lambda_p1.value, self.found.Lambda_1n.value)
+        return self.entries.count * largest / self.strength
+
+    @property
+    def B_nonuniform(self):
+        return max(self.n, self.p) * float(self.operator.row_norms2.sum()) / self.strength
+
+
+class Rate(NamedTuple):
+    """The rate of a method.
+
+    Attributes
+    ----------
+    name : str
+        Shown to users.
+    method : str
+        Key of `METHODS`.
+    formula : str
+        Iterations over log(1/eps), in the letters of this module.
+    iterations : callable
+        The same, of `Letters`.
+    cost : callable
+        Multiply-adds of an iteration, of `Letters`.
+    eigendecompositions : callable
+        Of an iteration, where the blocks of x are matrices.
+    source : str
+        Where the formula is from.
+    outer : callable
+        Passes over the data beside the iterations, over log(1/eps).
+    """
+
+    name: str
+    method: str
+    formula: str
+    iterations: Callable
+    cost: Callable
+    eigendecompositions: Callable
+    source: str
+    outer: Callable = lambda c: 0.0
+
+
+def _coupled(c):
+    return primal_dual_cost(c.operator, c.r, c.s)
+
+
+def _pass(c):
+    return float(c.operator.multiply_adds)
+
+
+def _batch(c):
+    return dual_cost(c.operator, c.r)
+
+
+def _all_blocks(c):
+    return float(c.p)
+
+
+def _some_blocks(c):
+    return c.p / c.s
+
+
+def _accelerated(c):
+    return c.r + math.sqrt(c.r * c.kappa_m)
+
+
+def _deterministic(c):
+    return 1.0 + math.sqrt(c.found.kappa_whole)
+
+
+TABLES = "tables 1 and 2"
+
+
+def _asvrg(sampling, printed):
+    """ASVRG-SP: 1 + sqrt(B/k) passes and sqrt(k B) entries, as the paper prints it.
+
+    For the coupling y'Ax/n and the modulus gamma/n of y it is B/n in place of B,
+    sqrt(n) times less; then it is the rate of Palaniappan & Bach.
+    """
+    def B(c):
+        found = c.B_uniform if sampling == "uniform" else c.B_nonuniform
+        return found / (1.0 if printed else c.n)
+
+    source = TABLES if sampling == "uniform" else "the paper's text"
+    return Rate(
+        f"ASVRG-SP {sampling}" + (", printed" if printed else ""), "asvrg_sp",
+        "outer 1 + sqrt(B/k), inner sqrt(k B)" if printed
+        else "outer 1 + sqrt(B/(n k)), inner sqrt(k B/n)",
+        lambda c: math.sqrt(B(c) * c.k), lambda c: c.entries.cost, lambda c: 1.0,
+        source if printed else f"{source}, with B/n", lambda c: 1.0 + math.sqrt(B(c) / c.k),
+    )
+
+
+RATES = {
+    "dspdc": Rate(
+        "DSPDC", "dspdc", "max(r, s) + r s sqrt(K_qm)",
+        lambda c: iterations_per_nat(c.r, c.s, c.K_qm),
+        _coupled, _some_blocks, f"{TABLES}, theorem 1",
+    ),
+    "spdc": Rate(
+        "SPDC", "spdc", "r + sqrt(r kappa)", lambda c: c.r + math.sqrt(c.r * c.kappa),
+        _coupled, _all_blocks, TABLES,
+    ),
+    "asdca": Rate(
+        "ASDCA", "asdca", "n + sqrt(n kappa)", lambda c: c.n + math.sqrt(c.n * c.kappa),
+        # The inner gap is checked once an epoch, which takes a product A x.
+        lambda c: _batch(c) + 0.5 * _pass(c) / c.r, lambda c: c.touched, TABLES,
+    ),
+    "apcg": Rate(
+        "APCG", "apcg", "r + sqrt(r kappa_m)", _accelerated,
+        lambda c: dual_pair_cost(c.operator, c.r), _all_blocks, TABLES,
+    ),
+    "rpdg": Rate(
+        "RPDG", "rpdg", "r + sqrt(r kappa_m)", _accelerated, _coupled, _all_blocks, TABLES,
+    ),
+    "sdca": Rate(
+        "SDCA", "sdca", "r + (r/n) c kappa", lambda c: c.r + c.r / c.n * c.c * c.kappa,
+        _batch, lambda c: c.touched, TABLES,
+    ),
+    "saga": Rate(
+        "SAGA", "saga", "r + kappa_m", lambda c: c.r + c.kappa_m, _coupled, _all_blocks, TABLES,
+    ),
+    "svrg": Rate(
+        "SVRG", "svrg", "outer 1, inner kappa_m", lambda c: c.kappa_m, _coupled, _all_blocks,
+        TABLES, lambda c: 1.0,
+    ),
+    "katyusha": Rate(
+        "Katyusha", "katyusha", "r + sqrt(r kappa_m)", _accelerated,
+        # A snapshot is a pass.
+        lambda c: _coupled(c) + _pass(c) / (c.options.get("epoch", 2.0) * c.r), _all_blocks,
+        "the paper's text",
+    ),
+    "asvrg_sp uniform, printed": _asvrg("uniform", printed=True),
+    "asvrg_sp uniform": _asvrg("uniform", printed=False),
+    "asvrg_sp nonuniform, printed": _asvrg("nonuniform", printed=True),
+    "asvrg_sp nonuniform": _asvrg("nonuniform", printed=False),
+    "apcg_primal": Rate(
+        "APCG-primal", "apcg_primal", "s + s sqrt(K_qn)",
+        lambda c: c.s + c.s * math.sqrt(c.K_qn),
+        lambda c: primal_pair_cost(c.operator, c.s), _some_blocks, "the paper's text",
+    ),
+    "pdhg": Rate(
+        "PDHG", "pdhg", "1 + sqrt(K_pn)", _deterministic, _pass, _all_blocks,
+        "Chambolle & Pock 2011",
+    ),
+    "fista": Rate(
+        "FISTA", "fista", "1 + sqrt(K_pn)", _deterministic, _pass, _all_blocks,
+        "sqrt(L/lam), L = Lambda_pn/(n gamma)",
+    ),
+}
+
+#: The rows of the table, after DSPDC with the block sizes asked for: (rate, options).
+ROWS = (
+    ("dspdc", {"m": 1, "q": 1}),
+    *((name, {}) for name in RATES if name != "dspdc"),
+)
+
+
+class Prediction(NamedTuple):
+    """What a rate says of a problem, log(1/eps) included.
+
+    Attributes
+    ----------
+    name : str
+    method : str
+        Key of `METHODS`.
+    m, q : int
+    formula, source : str
+    iterations, per_iteration : float
+        Their number, and multiply-adds of one.
+    outer : float
+        Passes beside the iterations: snapshots of SVRG and ASVRG-SP.
+    multiply_adds, passes : float
+        Of all, in units of one and of A x plus A'y.
+    eigendecompositions_per_iteration, eigendecompositions : float
+        0 for vectors.
+    overall : float
+        Multiply-adds, with d^3 for an eigendecomposition, as in table 2.
+    """
+
+    name: str
+    method: str
+    m: int
+    q: int
+    formula: str
+    source: str
+    iterations: float
+    per_iteration: float
+    outer: float
+    multiply_adds: float
+    passes: float
+    eigendecompositions_per_iteration: float
+    eigendecompositions: float
+    overall: float
+
+
+class NoRate(ValueError):
+    """There is no rate for these options."""
+
+
+def rate_of(method, options):
+    """The name in `RATES` of a method with given options.
+
+    Raises
+    ------
+    NoRate
+        If none is known.
+    """
+    choose(method, METHODS, "method")
+    if method == "spdc" and options.get("steps") == "dspdc":
+        return "dspdc"
+    if method == "asvrg_sp":
+        return f"asvrg_sp {options.get('sampling', 'nonuniform')}"
+    if method == "asdca" and options.get("m", 1) != 1:
+        raise NoRate("the rate of asdca is for m = 1")
+    if method not in RATES:
+        raise NoRate(f"no rate is known of {method}")
+    return method
+
+
+@single_threaded
+def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
+    """A rate evaluated for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    rate : str
+        A name in `RATES`.
+    eps : float
+        Relative accuracy, between 0 and 1.
+    found : ProblemConstants or None
+        Of the same problem, if at hand.
+    method : str or None
+        Whose options these are, if not the rate's own method.
+    **options
+        Of the method; of its block sizes, constants and moduli use is made.
+
+    Returns
+    -------
+    Prediction
+    """
+    chosen = choose(rate, RATES, "rate")
+    eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
+    method = method or chosen.method
+    check_options(METHODS[method], options)
+    METHODS[method].validate(problem, **options)
+    moduli = options.pop("moduli", "each")
+    problem = problem.for_steps(moduli)
+    if found is None or moduli != "each":
+        found = constants(problem)
+    c = Letters(problem, found, method, options)
+    nats, whole = math.log(1.0 / eps), c.operator.multiply_adds
+    iterations, outer = nats * chosen.iterations(c), nats * chosen.outer(c)
+    each, eigs = float(chosen.cost(c)), 0.0
+    if c.matrices:
+        eigs = float(chosen.eigendecompositions(c))
+    work = iterations * each + outer * whole
+    cubes = iterations * eigs * c.operator.d ** 3 if c.matrices else 0.0
+    return Prediction(
+        chosen.name, method, c.m, c.q, chosen.formula, chosen.source, iterations, each, outer,
+        work, work / whole, eigs, iterations * eigs, work + cubes,
+    )
+
+
+def predictions(problem, eps=1e-6, m=None, q=None, found=None):
+    """The rows of the table: DSPDC with blocks of m and q and of one, and every other method.
+
+    Parameters
+    ----------
+    problem : Problem
+    eps : float
+    m, q : int, float or None
+        Block sizes of DSPDC; None for its defaults.
+    found : ProblemConstants or None
+        With the same m and q, if at hand.
+
+    Returns
+    -------
+    list of Prediction
+    """
+    sizes = {name: size for name, size in (("m", m), ("q", q)) if size is not None}
+    found = constants(problem, m, q) if found is None else found
+    rows = [("dspdc", sizes), *ROWS]
+    made = [predict(problem, rate, eps, found, **options) for rate, options in rows]
+    for k in (0, 1):
+        made[k] = made[k]._replace(name=f"DSPDC[m={made[k].m},q={made[k].q}]")
+    return made
