@@ -1,8 +1,8 @@
-"""Problems whose unknowns are positive semi-definite matrices (sections 5.2 and 5.3 of the paper).
+"""The problems: regularised risk over vectors, and three over positive semi-definite matrices.
 
-All are of the one form of `benchmark_dspdc.model.problem`, with blocks x_j = X_j in
-the cone of d x d positive semi-definite matrices and their inner product <A, X>
-= sum of a_kl x_kl. X is an array of shape (p, d, d).
+All are of the one form of `benchmark_dspdc.model.problem`. Those over matrices (sections
+5.2 and 5.3 of the paper) have blocks x_j = X_j in the cone of d x d positive semi-definite
+matrices and their inner product <A, X> = sum of a_kl x_kl; X is an array of shape (p, d, d).
 """
 
 import numpy as np
@@ -12,30 +12,37 @@ from .data.triplets import triplets
 from .engine.checks import as_array, as_given, check_flag, check_number, choose
 from .engine.symmetric import pack
 from .engine.threads import single_threaded
-from .model.losses import CLASSIFICATION, LOSSES
+from .model.losses import CLASSIFICATION, LOSSES, loss_value
 from .model.problem import Problem, check_labels, check_scale
-from .model.regularizers import ElasticNet, PSDFrobenius
+from .model.regularizers import REGULARIZERS, PSDFrobenius, reg_prox
 from .operators import as_operator, is_factorized, materialized
 from .operators.matrix_blocks import MatrixOperator
 from .operators.rank_one import RankOneOperator
 
 
-def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=False):
+def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=False,
+        regularizer="elastic_net"):
     """Regularised empirical risk minimisation.
 
-    min over x of  (1/n) sum_i phi_i(a_i'x) + lambda1 |x|_1 + (lambda2/2) |x|^2
+    min over x of  (1/n) sum_i phi_i(a_i'x) + g(x),
+    by default with  g(x) = lambda1 |x|_1 + (lambda2/2) |x|^2
 
     Parameters
     ----------
     A : ndarray, scipy sparse matrix or array, or pair (U, V)
         The data, n x p; a pair stands for A = UV, which is never formed.
     b : array of shape (n,)
-        Targets for the square loss, labels -1 and +1 for the others.
-    loss : {"square", "logistic", "smoothed_hinge"}
+        Labels -1 and +1 for the losses of classification, targets for the others.
+    loss : {"square", "logistic", "smoothed_hinge", "huber"}, or a loss
+        An object such as ``Huber(delta=0.5)``; see `benchmark_dspdc.model.losses`.
     lambda1 : float, >= 0
     lambda2 : float, > 0
+        Constants of a regulariser that is given by its name.
     materialize : bool
         Whether to form A = UV after all, if that takes at most 4 GB.
+    regularizer : {"elastic_net", "non_negative"}, or a regulariser
+        "non_negative" is the elastic net for x >= 0. An object such as
+        ``NonNegative(lambda2=0.1)`` has its own constants.
 
     Returns
     -------
@@ -53,10 +60,8 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
     >>> result.status
     'converged'
     """
-    chosen = choose(loss, LOSSES, "loss")
-    reg = ElasticNet(
-        check_number(lambda1, "lambda1", 0.0), check_number(lambda2, "lambda2", 0.0, strict=True)
-    )
+    loss = _loss(loss)
+    reg = _regularizer(regularizer, lambda1, lambda2)
     if check_flag(materialize, "materialize") and is_factorized(A):
         A = materialized(*A)
     operator = as_operator(A)
@@ -66,7 +71,26 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
             f"A and b must have the same number of rows, got A of shape {operator.shape} "
             f"and b of shape {b.shape}"
         )
-    return check_scale(Problem(operator, check_labels(b, loss), chosen, reg))
+    return check_scale(Problem(operator, check_labels(b, loss), loss, reg))
+
+
+def _loss(given):
+    """A loss from its name, or the object itself."""
+    if loss_value.covers(type(given)):
+        return given.checked() if hasattr(given, "checked") else given
+    return choose(given, LOSSES, "loss")
+
+
+def _regularizer(given, lambda1, lambda2):
+    """A regulariser from its name and constants, or the object itself."""
+    if reg_prox.covers(type(given)):
+        if (lambda1, lambda2) != (0.0, 1e-2):
+            raise ValueError(
+                f"lambda1 and lambda2 are those of the regularizer {given}; give them there, got "
+                f"lambda1={lambda1!r}, lambda2={lambda2!r}"
+            )
+        return given.checked() if hasattr(given, "checked") else given
+    return choose(given, REGULARIZERS, "regularizer")(lambda1, lambda2).checked()
 
 
 def matrix_risk(D, b, loss="smoothed_hinge", lam=0.01):
@@ -82,7 +106,7 @@ def matrix_risk(D, b, loss="smoothed_hinge", lam=0.01):
         their symmetric part alone, and only that is kept.
     b : array of shape (n,)
         Targets for the square loss, labels -1 and +1 for the others.
-    loss : {"square", "logistic", "smoothed_hinge"}
+    loss : {"square", "logistic", "smoothed_hinge", "huber"}, or a loss
     lam : float or array of shape (p,), > 0
 
     Returns
@@ -99,12 +123,12 @@ def matrix_risk(D, b, loss="smoothed_hinge", lam=0.01):
     >>> solve(matrix_risk(D, b, lam=0.1), m=5, q=2).status
     'converged'
     """
-    chosen = choose(loss, LOSSES, "loss")
+    loss = _loss(loss)
     packed, d = _packed(D)
     n, p = packed.shape[:2]
     b = _targets(b, n, loss)
     reg = PSDFrobenius(_moduli(lam, p), d)
-    return check_scale(Problem(MatrixOperator(packed, d, reg.weights), b, chosen, reg))
+    return check_scale(Problem(MatrixOperator(packed, d, reg.weights), b, loss, reg))
 
 
 def trace_regression(measurements, b, lam=0.01):
@@ -131,7 +155,7 @@ def trace_regression(measurements, b, lam=0.01):
     given = as_given(measurements, "measurements")
     z = as_array(given[:, None] if given.ndim == 2 else given, "measurements", 3)
     n, p, d = z.shape
-    b = _targets(b, n, "square")
+    b = _targets(b, n, LOSSES["square"])
     reg = PSDFrobenius(_moduli(lam, p), d)
     points = np.ascontiguousarray(z.transpose(1, 0, 2)).reshape(p * n, d)
     starts = n * np.arange(p + 1)

@@ -7,18 +7,22 @@ from numba.core import types
 from numba.extending import overload
 
 from .kernel_cache import OPTIONS, njit
+from .threads import single_threaded
 
 
-def generic(declaration=None, *, interpreted=False):
+def generic(declaration=None, *, default=False, interpreted=False):
     """Declare a function dispatched on the type of its first argument.
 
-    The declaration's signature and docstring are the contract; its own body
-    is never run. Bodies are added with ``name.register(Type)``. For NamedTuple
-    types they are compiled, into whatever calls them or, when called from
-    Python, by themselves; for any other type they run as they are.
+    The declaration's signature and docstring are the contract. Bodies are added
+    with ``name.register(Type)``. For NamedTuple types they are compiled, into
+    whatever calls them or, when called from Python, by themselves; for any other
+    type they run as they are.
 
     Parameters
     ----------
+    default : bool
+        Whether the declaration's own body serves the types that have none; else
+        it is never run.
     interpreted : bool
         When called from Python run all bodies as they are: for those that do
         less than it takes to hand the arguments to compiled code.
@@ -29,42 +33,55 @@ def generic(declaration=None, *, interpreted=False):
     ... def value(loss, z, b):
     ...     "phi(z) for the label b."
     >>> @value.register(Square)
-    ... def _(loss, z, b):
+    ... def square_value(loss, z, b):
     ...     return 0.5 * (z - b) ** 2
+    >>> value.covers(Square), value.covers(int)
+    (True, False)
     """
     if declaration is None:
-        return functools.partial(generic, interpreted=interpreted)
+        return functools.partial(generic, default=default, interpreted=interpreted)
     bodies, callables = {}, {}
+    fallback = declaration if default else None
 
     @functools.wraps(declaration)
     def call(first, *args):
         cls = type(first)
-        if cls not in bodies:
-            raise TypeError(
-                f"{declaration.__name__} is not defined for {cls.__name__}; "
-                f"it is for {', '.join(sorted(c.__name__ for c in bodies))}"
-            )
         if cls not in callables:
-            body = bodies[cls]
+            body = bodies.get(cls, fallback)
+            if body is None:
+                raise TypeError(
+                    f"{declaration.__name__} is not defined for {cls.__name__}; "
+                    f"it is for {', '.join(sorted(c.__name__ for c in bodies))}"
+                )
             compiled = issubclass(cls, tuple) and not interpreted
             callables[cls] = njit(body) if compiled else body
         return callables[cls](first, *args)
 
-    def register(cls):
+    def register(*classes):
         def decorate(body):
-            bodies[cls] = body
+            bodies.update(dict.fromkeys(classes, body))
             return body
         return decorate
 
     def choose(*args):
-        return bodies.get(getattr(args[0], "instance_class", None))
+        return bodies.get(getattr(args[0], "instance_class", None), fallback)
 
     overload(
         call, strict=False,
         jit_options=OPTIONS | {"forceinline": True},
     )(choose)
     call.register = register
+    call.covers = lambda cls: default or cls in bodies
     return call
+
+
+def runner(kernel, state):
+    """A compiled loop, or the same loop in Python for a state that is no NamedTuple.
+
+    Where the blocks of x are matrices an iteration takes milliseconds, and the
+    products that it asks for are compiled or BLAS.
+    """
+    return kernel if isinstance(state, tuple) else single_threaded(kernel.py_func)
 
 
 @njit(inline=True)

@@ -230,7 +230,7 @@ def draw(sampler, state, ahead):
 
 
 @draw.register(Partition)
-def _(sampler, state, ahead):
+def draw_of_partition(sampler, state, ahead):
     n_blocks = sampler.starts.shape[0] - 1
     if n_blocks == 1:
         return np.int64(0), sampler.starts[1]
@@ -255,7 +255,8 @@ def weighted_block(sampler, state):
     return block
 
 
-def _draw_weighted(sampler, state, ahead):
+@draw.register(Weighted, Stepped)
+def draw_weighted(sampler, state, ahead):
     if ahead[0] < 0:
         block = weighted_block(sampler, state)
         ahead[0] = sampler.starts[block]
@@ -267,32 +268,19 @@ def _draw_weighted(sampler, state, ahead):
     return lo, hi
 
 
-draw.register(Weighted)(_draw_weighted)
-draw.register(Stepped)(_draw_weighted)
-
-
-@generic(interpreted=True)
+@generic(default=True, interpreted=True)
 def inverse_probability(sampler, average, lo):
     """One over the probability of the block drawn at `lo`; `average` if all are alike."""
-
-
-@inverse_probability.register(Partition)
-def _(sampler, average, lo):
-    return average
-
-
-@inverse_probability.register(Subset)
-def _(sampler, average, lo):
     return average
 
 
 @inverse_probability.register(Weighted)
-def _(sampler, average, lo):
+def inverse_probability_of_block(sampler, average, lo):
     return sampler.boosts[lo]
 
 
 @draw.register(Subset)
-def _(sampler, state, ahead):
+def draw_subset(sampler, state, ahead):
     if sampler.size < sampler.order.shape[0]:
         shuffle_head(sampler.order, sampler.size, state)
     return np.int64(0), np.int64(sampler.size)

@@ -3,14 +3,15 @@
 from .apcg import APCG, PrimalAPCG
 from .asdca import ASDCA
 from .asvrg_sp import ASVRGSP
-from .dspdc import DSPDC, SPDC
+from .dspdc import DSPDC
 from .fista import FISTA
 from .katyusha import Katyusha
-from .method import Algorithm
+from .method import Method
 from .pdhg import PDHG
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
+from .spdc import SPDC
 from .svrg import SVRG
 
 METHODS = {
@@ -20,4 +21,4 @@ METHODS = {
     )
 }
 
-__all__ = ["METHODS", "Algorithm", *(cls.__name__ for cls in METHODS.values())]
+__all__ = ["METHODS", "Method", *(cls.__name__ for cls in METHODS.values())]

@@ -18,9 +18,6 @@ from ..theory.steps import iterations_per_nat
 #: that Chambolle and Pock prove; else it is what runs have borne.
 PART = 0.25
 
-#: Estimates of Lambda are taken times this; they were 0.7 to 1.1 of the largest block's.
-CAUTION = 1.3
-
 #: Observations in the time in which a run is predicted to get e times closer, and over how
 #: many such times they are averaged. Fewer of either followed the oscillations of x against y.
 OBSERVATIONS = 2

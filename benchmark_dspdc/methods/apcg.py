@@ -12,17 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.dispatch import index
+from ..engine.dispatch import generic, index, runner
 from ..engine.kernel_cache import njit
 from ..engine.sampling import block_size, draw, generator, partition
-from ..engine.threads import single_threaded
 from ..model.losses import dual_prox, nearest_feasible
-from ..model.regularizers import pair_primal_step
+from ..model.regularizers import moduli_of, pair_primal_step
 from ..state import dual_pair, dual_pair_cost, primal_pair, primal_pair_cost
 from ..state.accelerated import pair_add, pair_cost, pair_fetch, pair_products, rescale
 from ..theory import steps as formulas
 from ..theory.coupling_constant import column_blocks_norm2, row_blocks_norm2
-from .method import Algorithm
+from .method import Method
 
 #: The factor of u is taken into u when it gets this small.
 SMALLEST = 1e-80
@@ -46,81 +45,105 @@ def acceleration(n_blocks, mu):
     return Acceleration((1.0 - alpha) / (1.0 + alpha), -0.5 * (1.0 - root), 0.5 * (1.0 + root))
 
 
-@njit(inline=True, cache=True)
-def dual_changes(loss, order, lo, hi, b, u, v, factor, weights, gamma, c, buffer):
+class DualSteps(NamedTuple):
+    """Steps of dual coordinates: their weights, and gamma taken out of the conjugates."""
+
+    loss: object
+    weights: np.ndarray
+    gamma: float
+
+
+class PrimalSteps(NamedTuple):
+    """Steps of primal coordinates: their weights, and the moduli taken out of g."""
+
+    reg: object
+    weights: np.ndarray
+    moved: np.ndarray
+
+
+@generic(interpreted=True)
+def take_steps(rule, pair, order, lo, hi, factor, c):
     """Steps of a block; the buffer holds products on entry, changes on return.
 
-    With z = v - factor u and zbar = v + factor u the new value minimises
+    Returns the number of eigendecompositions done.
+    """
+
+
+@take_steps.register(DualSteps)
+def take_dual_steps(rule, pair, order, lo, hi, factor, c):
+    point = pair.point
+    dual_changes(rule, order, lo, hi, point.b, point.u, point.v, factor, c, point.buffer)
+    return 0
+
+
+@njit(inline=True, cache=True)
+def dual_changes(rule, order, lo, hi, b, u, v, factor, c, buffer):
+    """With z = v - factor u and zbar = v + factor u the new value minimises
+
     phi*(y_i) - (gamma/2) y_i^2 + (weight/2)(y_i - z_i)^2 - y_i (<a_i, x> - gamma zbar_i).
     """
+    gamma = rule.gamma
     for k in range(lo, hi):
         i = index(order, k)
         z = v[i] - factor * u[i]
         product = buffer[k - lo] - 2.0 * gamma * factor * u[i]
-        change = dual_prox(loss, product, b[i], z, max(weights[i] - gamma, 0.0)) - z
+        weight = max(rule.weights[i] - gamma, 0.0)
+        change = dual_prox(rule.loss, i, product, b[i], z, weight) - z
         buffer[k - lo] = change
         u[i] += c.of_u / factor * change
         v[i] += c.of_v * change
 
 
-@njit
-def iterate_dual(pair, loss, reg, b, u, v, blocks, weights, gamma, c, state, ahead, scale,
-                 counters, buffer, n_iterations):
-    """Steps of blocks of dual coordinates; ``scale`` is the current factor of u."""
-    for _ in range(n_iterations):
-        lo, hi = draw(blocks, state, ahead)
-        pair_fetch(pair, blocks.order, ahead[0], ahead[1])
-        factor = scale[0] * c.rho
-        counters[2] += pair_products(pair, reg, b, factor, blocks.order, lo, hi, buffer)
-        dual_changes(loss, blocks.order, lo, hi, b, u, v, factor, weights, gamma, c, buffer)
-        pair_add(pair, blocks.order, lo, hi, buffer, c.of_u / factor, c.of_v)
-        counters[0] += pair_cost(pair, blocks.order, lo, hi)
-        counters[1] += hi - lo
-        scale[0] = factor
-        if factor < SMALLEST:
-            for i in range(u.shape[0]):
-                u[i] *= factor
-            rescale(pair, factor)
-            scale[0] = 1.0
+@take_steps.register(PrimalSteps)
+def take_primal_steps(rule, pair, order, lo, hi, factor, c):
+    return pair_primal_step(
+        rule.reg, order, lo, hi, pair.point, rule.weights, rule.moved, factor, c.of_u / factor,
+        c.of_v,
+    )
 
 
 @njit
-def iterate_primal(pair, loss, reg, b, u, v, blocks, weights, moved, c, state, ahead, scale,
-                   counters, buffer, n_iterations):
-    """Steps of blocks of primal coordinates; ``scale`` is the current factor of u."""
+def iterate(pair, rule, c, blocks, counters, n_iterations):
+    """Accelerated steps of blocks of coordinates."""
+    order, scale = blocks.sampler.order, pair.point.scale
     for _ in range(n_iterations):
-        lo, hi = draw(blocks, state, ahead)
-        pair_fetch(pair, blocks.order, ahead[0], ahead[1])
+        lo, hi = draw(blocks.sampler, blocks.random, blocks.ahead)
+        pair_fetch(pair, order, blocks.ahead[0], blocks.ahead[1])
         factor = scale[0] * c.rho
-        pair_products(pair, loss, b, factor, blocks.order, lo, hi, buffer)
-        counters[2] += pair_primal_step(
-            reg, blocks.order, lo, hi, u, v, factor, weights, moved, b.shape[0], c.of_u / factor,
-            c.of_v, buffer,
-        )
-        pair_add(pair, blocks.order, lo, hi, buffer, c.of_u / factor, c.of_v)
-        counters[0] += pair_cost(pair, blocks.order, lo, hi)
+        counters[2] += pair_products(pair, factor, order, lo, hi)
+        counters[2] += take_steps(rule, pair, order, lo, hi, factor, c)
+        pair_add(pair, order, lo, hi, c.of_u / factor, c.of_v)
+        counters[0] += pair_cost(pair, order, lo, hi)
         counters[1] += hi - lo
         scale[0] = factor
         if factor < SMALLEST:
-            for j in range(u.shape[0]):
-                u[j] *= factor
             rescale(pair, factor)
-            scale[0] = 1.0
 
 
-class _Accelerated(Algorithm):
-    """What both share: u, v, the factor of u, and the blocks."""
+class Drawn(NamedTuple):
+    """How blocks are drawn, the state of the generator, and the block drawn ahead."""
 
-    def _prepare(self, seeds, total, size, shape, pair, kernel):
+    sampler: object
+    random: np.ndarray
+    ahead: np.ndarray
+
+
+class AcceleratedMethod(Method):
+    """What both share: blocks of a partition, the pair of vectors, and the loop."""
+
+    def _prepare(self, seeds, total, size, make_pair):
         rng = np.random.default_rng(seeds.spawn(1)[0])
         self._blocks = partition(total, size, rng)
-        self._u, self._v = np.zeros((2, *shape))
-        self._pair = pair
-        compiled = isinstance(pair, tuple)
-        self._kernel = kernel if compiled else single_threaded(kernel.py_func)
-        self._generator = generator(seeds.generate_state(1)[0])
-        self._ahead, self._scale = np.full(2, -1), np.ones(1)
-        self._buffer = np.empty((self._blocks.largest, *shape[1:]))
+        self._pair = make_pair(self.problem, self._blocks.largest)
+        self._iterate = runner(iterate, self._pair)
+        self._drawn = Drawn(
+            self._blocks, generator(seeds.generate_state(1)[0]), np.full(2, -1)
+        )
+
+    def _run(self, n_iterations):
+        self._iterate(
+            self._pair, self._rule, self._c, self._drawn, self._counters, n_iterations
+        )
 
     def _accelerate(self, smoothness, low, high):
         """Weights of the steps, for blocks with moduli between `low` and `high`.
@@ -141,10 +164,11 @@ class _Accelerated(Algorithm):
 
     def _current(self):
         """The iterate scale u + v."""
-        return self._scale[0] * self._u + self._v
+        point = self._pair.point
+        return point.scale[0] * point.u + point.v
 
 
-class APCG(_Accelerated):
+class APCG(AcceleratedMethod):
     """Accelerated proximal coordinate gradient method on the dual.
 
     Parameters
@@ -165,22 +189,13 @@ class APCG(_Accelerated):
 
     def setup(self, seeds, m=1):
         problem, (n, _) = self.problem, self.problem.shape
-        self._prepare(
-            seeds, n, block_size(m, n, "m"), (n,), dual_pair(problem.operator), iterate_dual
-        )
+        self._prepare(seeds, n, block_size(m, n, "m"), dual_pair)
         norms2, kind = row_blocks_norm2(problem.operator, self._blocks, each=True)
         # Everything times n: the weight of a step is then that of `dual_prox`.
         smoothness = formulas.apcg_dual(n, norms2, problem.lam, problem.gamma)
-        self._weights = self._accelerate(smoothness, problem.gamma, problem.gamma)
+        weights = self._accelerate(smoothness, problem.gamma, problem.gamma)
+        self._rule = DualSteps(problem.loss, weights, problem.gamma)
         self.info.update(m=self._blocks.largest, L_kind=kind)
-
-    def _run(self, n_iterations):
-        problem = self.problem
-        self._kernel(
-            self._pair, problem.loss, problem.reg, problem.b, self._u, self._v, self._blocks,
-            self._weights, problem.gamma, self._c, self._generator, self._ahead, self._scale,
-            self._counters, self._buffer, n_iterations,
-        )
 
     @property
     def x(self):
@@ -199,7 +214,7 @@ class APCG(_Accelerated):
         )
 
 
-class PrimalAPCG(_Accelerated):
+class PrimalAPCG(AcceleratedMethod):
     """Accelerated proximal coordinate gradient method on the primal.
 
     Parameters
@@ -218,26 +233,15 @@ class PrimalAPCG(_Accelerated):
 
     def setup(self, seeds, q=1):
         problem, (n, p) = self.problem, self.problem.shape
-        self._prepare(
-            seeds, p, block_size(q, p, "q"), problem.x_shape, primal_pair(problem.operator),
-            iterate_primal,
-        )
+        self._prepare(seeds, p, block_size(q, p, "q"), primal_pair)
         norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
-        self._moved = problem.reg.moduli(p)
-        of_blocks = [self._moved[block] for block in self._blocks.blocks]
+        moved = moduli_of(problem.reg, p)
+        of_blocks = [moved[block] for block in self._blocks.blocks]
         low, high = (np.array([f(of) for of in of_blocks]) for f in (np.min, np.max))
         # The norms are those of the blocks sqrt(lam/lam_j) A^j.
         smoothness = norms2 / (problem.gamma * n) * (high / problem.lam) + high
-        self._weights = self._accelerate(smoothness, low, high)
+        self._rule = PrimalSteps(problem.reg, self._accelerate(smoothness, low, high), moved)
         self.info.update(q=self._blocks.largest, L_kind=kind)
-
-    def _run(self, n_iterations):
-        problem = self.problem
-        self._kernel(
-            self._pair, problem.loss, problem.reg, problem.b, self._u, self._v, self._blocks,
-            self._weights, self._moved, self._c, self._generator, self._ahead, self._scale,
-            self._counters, self._buffer, n_iterations,
-        )
 
     @property
     def x(self):

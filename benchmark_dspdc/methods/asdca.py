@@ -9,21 +9,23 @@ and its section on the choice of constants).
 
 import numpy as np
 
+from ..engine.checks import choose
 from ..engine.symmetric import pack
 from ..model.losses import conjugate_sum, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
-from .sdca import SDCA
+from .dual_ascent import SCALINGS, DualAscent
+from .method import Method
 
 
-class ASDCA(SDCA):
+class ASDCA(Method):
     """Accelerated SDCA: a proximal-point loop with extrapolation around SDCA.
 
     Parameters
     ----------
     m, scaling, order
-        Of the inner method; see `SDCA`. The outer constants are the authors',
-        made for m = 1.
+        Of the inner method, as for SDCA. The outer constants are the authors', made for
+        m = 1.
 
     Notes
     -----
@@ -37,44 +39,41 @@ class ASDCA(SDCA):
     name = "asdca"
 
     def setup(self, seeds, m=1, scaling="tight", order="random"):
+        choose(scaling, SCALINGS, "scaling")
+        choose(order, ("random", "permuted"), "order")
         problem = self.problem
         n = problem.shape[0]
         R2 = float(problem.operator.row_norms2.max())
         self._kappa, self._eta, self._momentum = formulas.asdca(n, R2, problem.lam, problem.gamma)
-        self._outer = problem
-        # From here on `problem` is the inner one; its centre is in what is kept of A'y.
-        self.problem = problem.augmented(self._kappa)
-        super().setup(seeds, m=m, scaling=scaling, order=order)
+        # The centre of the inner problem is in what is kept of A'y.
+        inner = problem.augmented(self._kappa)
+        self._ascent = DualAscent(inner, seeds, m, scaling, order, "uniform", self._counters)
         self._centre = np.zeros(problem.x_shape)
         self._before = np.zeros(problem.x_shape)
-        factor = 1.0 + 1.0 / self._eta ** 2
-        self._bound = factor * self._gap_at_start()
-        self._until_check = len(self._starts) - 1
-        self.info.update(kappa=self._kappa, eta=self._eta, rounds=0)
-
-    def _gap_at_start(self):
-        """P(0) - D(0) of the problem itself."""
-        return self._outer.certify(np.zeros(self._outer.x_shape), np.zeros(len(self._y))).own_gap
+        start = problem.certify(np.zeros(problem.x_shape), np.zeros(n))
+        self._bound = (1.0 + 1.0 / self._eta ** 2) * start.own_gap
+        self._until_check = self._ascent.n_blocks
+        self.info.update(self._ascent.info, kappa=self._kappa, eta=self._eta, rounds=0)
 
     def _run(self, n_iterations):
         if self._kappa == 0.0:
-            super()._run(n_iterations)
+            self._ascent.advance(n_iterations)
             return
         left = n_iterations
-        super()._run(0)
+        self._ascent.advance(0)
         while left > 0:
             count = min(left, self._until_check)
-            super()._run(count)
+            self._ascent.advance(count)
             self._until_check -= count
             left -= count
             if self._until_check == 0:
-                self._until_check = len(self._starts) - 1
+                self._until_check = self._ascent.n_blocks
                 self._check()
 
     def _check(self):
         """Move the centre if the inner problem is solved well enough."""
-        x = self._inner_point()
-        self._counters[0] += self._outer.operator.multiply_adds // 2
+        x = self.x
+        self._counters[0] += self.problem.operator.multiply_adds // 2
         target = self._eta / (2.0 * (1.0 + 1.0 / self._eta ** 2)) * self._bound
         if self._inner_gap(x) > target:
             return
@@ -84,23 +83,29 @@ class ASDCA(SDCA):
         self._bound *= 1.0 - 0.5 * self._eta
         self.info["rounds"] += 1
 
-    def _inner_point(self):
-        x = np.empty(self._outer.x_shape)
-        conjugate_point(self.problem.reg, self._kept.w, x)
-        return x
-
     def _inner_gap(self, x):
         """Of the inner problem; x belongs to y, so what is left is Fenchel's inequality."""
-        n, z = len(self._y), self._outer.operator.matvec(x)
-        loss, b = self._outer.loss, self._outer.b
-        both = loss_sum(loss, z, b) + conjugate_sum(loss, self._y, b)
-        return (both - float(self._y @ z)) / n
+        y, z = self._ascent.y, self.problem.operator.matvec(x)
+        loss, b = self.problem.loss, self.problem.b
+        both = loss_sum(loss, z, b) + conjugate_sum(loss, y, b)
+        return (both - float(y @ z)) / len(y)
 
     def _shift(self, change):
         """w += change in what is kept."""
-        self._kept.w[:] += change if change.ndim == 1 else pack(change)
-        self._counters[2] += self._refresh()
+        self._ascent.state.w[:] += change if change.ndim == 1 else pack(change)
+        self._ascent.refresh()
 
     @property
     def x(self):
-        return self._inner_point()
+        """The solution of the inner problem for the current y."""
+        x = np.empty(self.problem.x_shape)
+        conjugate_point(self._ascent.problem.reg, self._ascent.state.w, x)
+        return x
+
+    @property
+    def y(self):
+        return self._ascent.y.copy()
+
+    @property
+    def iterations_per_pass(self):
+        return self._ascent.iterations_per_pass

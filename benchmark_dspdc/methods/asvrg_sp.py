@@ -13,54 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.checks import check_int, check_number, choose
-from ..engine.dispatch import generic
+from ..engine.dispatch import runner
 from ..engine.kernel_cache import njit
 from ..engine.sampling import generator
-from ..engine.symmetric import unpack
-from ..engine.threads import single_threaded
-from ..model.losses import Logistic, dual_prox
-from ..model.regularizers import ElasticNet, PSDFrobenius, conjugate_blocks, reg_conjugate_gradient
-from ..state.single_entries import add_entries, entries_of
+from ..model.losses import dual_prox
+from ..model.regularizers import augmented, moduli_of
+from ..state.single_entries import EpochPoint, add_entries, entries_of, primal_move
 from ..theory.coupling_constant import norm2
-from .method import Algorithm
+from .method import Method
 
 #: What an iteration is taken to cost when tau and the batch are chosen, in multiply-adds of a
 #: full product: an entry at random beside its own multiply-adds, a proximal step of a number,
-#: one of the logistic loss, which has no closed form, and, in units of d^3, one of a matrix.
+#: one of a loss that has no closed form, and, in units of d^3, one of a matrix.
 ENTRY, NUMBER, LOGISTIC, MATRIX = 40.0, 10.0, 200.0, 15.0
-
-
-class Point(NamedTuple):
-    """The iterate and what an epoch keeps.
-
-    Attributes
-    ----------
-    x, y : ndarray
-    old_x, old_y : ndarray
-        The snapshot.
-    dx, dy : ndarray
-        x - old_x and y - old_y.
-    pull : ndarray
-        lam tau xbar - A'old_y/n.
-    margins : ndarray
-        A old_x.
-    centre : ndarray
-        ybar.
-    of_x, of_y : ndarray
-        Sums over the entries drawn; zero between iterations. of_x is packed for matrices.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    old_x: np.ndarray
-    old_y: np.ndarray
-    dx: np.ndarray
-    dy: np.ndarray
-    pull: np.ndarray
-    margins: np.ndarray
-    centre: np.ndarray
-    of_x: np.ndarray
-    of_y: np.ndarray
 
 
 class Weights(NamedTuple):
@@ -87,37 +52,12 @@ class Weights(NamedTuple):
     share_y: float
 
 
-@generic
-def primal_move(reg, point, hold, share):
-    """The primal step, `reg` being g plus the quadratic terms.
+class Prox(NamedTuple):
+    """What proximal steps are made of: g plus the quadratic terms, the losses and labels."""
 
-    Returns the number of eigendecompositions done.
-    """
-
-
-@primal_move.register(ElasticNet)
-def _(reg, point, hold, share):
-    for j in range(point.x.shape[0]):
-        new = reg_conjugate_gradient(
-            reg, hold * point.x[j] + point.pull[j] - share * point.of_x[j]
-        )
-        point.x[j] = new
-        point.dx[j] = new - point.old_x[j]
-        point.of_x[j] = 0.0
-    return 0
-
-
-@primal_move.register(PSDFrobenius)
-def _(reg, point, hold, share):
-    matrices = unpack(point.of_x, reg.d)
-    matrices *= -share
-    matrices += hold * point.x
-    matrices += point.pull
-    done = conjugate_blocks(reg, np.arange(len(matrices)), matrices)
-    point.x[:] = matrices
-    np.subtract(matrices, point.old_x, out=point.dx)
-    point.of_x[:] = 0.0
-    return done
+    reg: object
+    loss: object
+    b: np.ndarray
 
 
 @njit
@@ -127,21 +67,20 @@ def dual_move(loss, b, point, c):
     scale = 1.0 / rho
     for i in range(b.shape[0]):
         near = (c.hold_y * point.y[i] + c.pull_y * point.centre[i]) * scale
-        new = dual_prox(loss, point.margins[i] + c.share_y * point.of_y[i], b[i], near, rho)
+        z = point.margins[i] + c.share_y * point.of_y[i]
+        new = dual_prox(loss, i, z, b[i], near, rho)
         point.y[i] = new
         point.dy[i] = new - point.old_y[i]
         point.of_y[i] = 0.0
 
 
 @njit
-def iterate(entries, loss, reg, b, point, c, state, counters, n_iterations):
+def iterate(entries, point, prox, c, random, counters, n_iterations):
     """Inner iterations from a snapshot."""
     for _ in range(n_iterations):
-        counters[0] += add_entries(
-            entries, c.batch, state, point.dx, point.dy, point.of_x, point.of_y
-        )
-        counters[2] += primal_move(reg, point, c.hold_x, c.share_x)
-        dual_move(loss, b, point, c)
+        counters[0] += add_entries(entries, c.batch, random, point)
+        counters[2] += primal_move(entries, prox.reg, point, c.hold_x, c.share_x)
+        dual_move(prox.loss, prox.b, point, c)
         counters[1] += point.x.shape[0] + point.y.shape[0]
 
 
@@ -217,7 +156,7 @@ def best_plan(L2, Lbar2, proved, iteration_cost, pass_cost):
     return min((plan(L2, Lbar2, float(tau), proved) for tau in tried), key=work)
 
 
-class ASVRGSP(Algorithm):
+class ASVRGSP(Method):
     """Accelerated SVRG for saddle-point problems, single entries of A sampled.
 
     Parameters
@@ -295,7 +234,7 @@ class ASVRGSP(Algorithm):
         scale = n * problem.lam * problem.gamma
         L2 = norm.value / scale
         entry_cost, pass_cost = found.cost + ENTRY, problem.operator.multiply_adds
-        dual_cost = LOGISTIC if isinstance(problem.loss, Logistic) else NUMBER
+        dual_cost = LOGISTIC if problem.loss.dual_nanoseconds > 0.0 else NUMBER
         proximal_cost = n * dual_cost + p * (
             NUMBER if numbers else MATRIX * problem.operator.d ** 3
         )
@@ -326,9 +265,11 @@ class ASVRGSP(Algorithm):
         )
 
         # In the order of the coordinates: one number for all, or one a block.
-        moduli = problem.lam if numbers else problem.reg.moduli(p)
+        moduli = problem.lam if numbers else moduli_of(problem.reg, p)
         hold = moduli * ((1.0 + tau) / sigma)
-        self._reg = problem.reg.augmented(hold + moduli * tau)
+        self._prox = Prox(
+            augmented(problem.reg, hold + moduli * tau), problem.loss, problem.b
+        )
         shape = (p,) + (1,) * (len(problem.x_shape) - 1)
         self._moduli = moduli if numbers else moduli.reshape(shape)
         share = 1.0 / max(self._batch, 1)
@@ -340,11 +281,10 @@ class ASVRGSP(Algorithm):
         of_x = np.zeros(p) if numbers else problem.operator.packed_zeros()
         x, old_x, dx, pull = np.zeros((4, *problem.x_shape))
         y, old_y, dy, margins, centre, of_y = np.zeros((6, n))
-        self._point = Point(x, y, old_x, old_y, dx, dy, pull, margins, centre, of_x, of_y)
+        self._point = EpochPoint(x, y, old_x, old_y, dx, dy, pull, margins, centre, of_x, of_y)
         self._centre_x = np.zeros(problem.x_shape)
         self._entries = found.entries
-        compiled = isinstance(self._entries, tuple)
-        self._kernel = iterate if compiled else single_threaded(iterate.py_func)
+        self._iterate = runner(iterate, self._entries)
         self._generator = generator(seeds.generate_state(1)[0])
         self._inner, self._epoch = self._length, self._epochs
 
@@ -372,9 +312,9 @@ class ASVRGSP(Algorithm):
         self._in_epochs(n_iterations, lambda done: self._new_epoch())
 
     def _inner_iterations(self, count):
-        self._kernel(
-            self._entries, self.problem.loss, self._reg, self.problem.b, self._point,
-            self._weights, self._generator, self._counters, count,
+        self._iterate(
+            self._entries, self._point, self._prox, self._weights, self._generator,
+            self._counters, count,
         )
 
     @property

@@ -14,13 +14,12 @@ import math
 import numpy as np
 
 from ..engine.threads import single_threaded
-from ..model.gradient import loss_gradient
 from ..model.regularizers import primal_step
 from ..theory.coupling_constant import norm2
-from .method import Algorithm
+from .method import Method
 
 
-class FISTA(Algorithm):
+class FISTA(Method):
     """Accelerated proximal gradient method with adaptive restart, deterministic.
 
     Notes
@@ -51,10 +50,10 @@ class FISTA(Algorithm):
         problem, (n, p) = self.problem, self.problem.shape
         if n_iterations == 0:
             # Nothing is moved, but what the loop calls is compiled.
-            loss_gradient(problem.operator, problem.loss, problem.b, self._point)
+            problem.loss_gradient(self._point)
             primal_step(problem.reg, None, 0, 0, self._x, 1.0, 1.0, self._x)
         for _ in range(n_iterations):
-            step = loss_gradient(problem.operator, problem.loss, problem.b, self._point)
+            step = problem.loss_gradient(self._point)
             new = self._point.copy()
             self._counters[2] += primal_step(
                 problem.reg, None, 0, p, new, self._tau, self._tau / n, step

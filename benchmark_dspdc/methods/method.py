@@ -9,7 +9,7 @@ from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
 
 
-class Algorithm(ABC):
+class Method(ABC):
     """A method on a problem, from its starting point on.
 
     Creating one does all the set-up (constants, step sizes, storage);

@@ -9,15 +9,15 @@ with applications to imaging. J. Math. Imaging and Vision 40, 2011 (Algorithm 3)
 from ..engine.sampling import partition
 from ..theory import steps as formulas
 from ..theory.coupling_constant import norm2
-from .dspdc import DSPDC
+from .loop import LoopMethod
 
 
-class PDHG(DSPDC):
+class PDHG(LoopMethod):
     """Primal-dual hybrid gradient method (Chambolle-Pock), deterministic.
 
     Notes
     -----
-    DSPDC's recursion with all coordinates on both sides, and steps twice as
+    The loop of DSPDC with all coordinates on both sides, and steps twice as
     long. Iterations to accuracy eps: O((1 + |A|/sqrt(n lam gamma)) log(1/eps)).
     ``info["rate"]`` is that of the authors' Theorem 3, on squared distances.
     """

@@ -10,12 +10,13 @@ import numpy as np
 
 from ..engine.checks import choose
 from ..engine.sampling import weighted
-from ..model.dual_rules import Averaged
+from ..state.iteration import Averaged
 from ..theory import steps as formulas
-from .incremental import IncrementalGradient
+from .batches import batches
+from .loop import LoopMethod
 
 
-class RPDG(IncrementalGradient):
+class RPDG(LoopMethod):
     """RPDG: randomised primal-dual gradient method.
 
     Parameters
@@ -38,19 +39,17 @@ class RPDG(IncrementalGradient):
 
     def setup(self, seeds, m=1, sampling="authors"):
         choose(sampling, ("authors", "uniform"), "sampling")
-        dual, L = self._batches(seeds, m, each=sampling == "authors")
-        r, lam = dual.inverse_probability, self.problem.lam
         uniform = sampling == "uniform"
+        dual, whole, L, info = batches(self.problem, seeds, m, each=not uniform)
+        r, lam = dual.inverse_probability, self.problem.lam
         shares = np.full(int(r), L) / r if uniform else L / r
         tau, eta, alpha = formulas.rpdg(r, shares, lam, uniform)
         if not uniform:
             dual = weighted(dual, 0.5 / r + 0.5 * _normalised(shares))
-        self.info.update(sampling=sampling)
-        self._start(seeds, dual, self._whole(), formulas.Steps(1.0 / eta, float("inf"), alpha))
-        points = np.zeros(self.problem.shape[0])
-        self._rule = Averaged(self.problem.loss, points, tau)
-        self._y[:] = self._gradients(self._x)
-        self._load()
+        self.info.update(info, sampling=sampling)
+        loop = self._start(seeds, dual, whole, formulas.Steps(1.0 / eta, float("inf"), alpha))
+        loop.rule = Averaged(self.problem.loss, np.zeros(self.problem.shape[0]), tau)
+        loop.begin_at(loop.point.x)
 
 
 def _normalised(values):

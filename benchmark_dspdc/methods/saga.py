@@ -9,10 +9,11 @@ method with support for non-strongly convex composite objectives. NIPS 2014.
 from ..engine.checks import check_number, choose
 from ..state.lazy import Plain
 from ..theory import steps as formulas
-from .incremental import IncrementalGradient
+from .batches import batches
+from .loop import LoopMethod
 
 
-class SAGA(IncrementalGradient):
+class SAGA(LoopMethod):
     """SAGA: incremental gradient method with a table of derivatives.
 
     Parameters
@@ -28,7 +29,7 @@ class SAGA(IncrementalGradient):
 
     Notes
     -----
-    The kernel is that of SPDC: with the dual step rho = 0, y_i = phi'(<a_i, x>)
+    The loop is that of SPDC: with the dual step rho = 0, y_i = phi'(<a_i, x>)
     is the table, and x moves along A'y/n, corrected by r times the change of y.
     Iterations to accuracy eps: O((r + L/lam) log(1/eps)).
     """
@@ -36,14 +37,14 @@ class SAGA(IncrementalGradient):
     name = "saga"
 
     def setup(self, seeds, m=1, step="third"):
-        dual, L = self._batches(seeds, m)
+        dual, whole, L, info = batches(self.problem, seeds, m)
         r, lam = dual.inverse_probability, self.problem.lam
         if isinstance(step, str):
             choose(step, formulas.SAGA, "step")
             tau = formulas.SAGA[step](r, L, lam)
         else:
             tau = check_number(step, "step", 0.0, strict=True)
-        self.info.update(step=step)
-        self._start(seeds, dual, self._whole(), formulas.Steps(tau, float("inf"), 0.0), Plain())
-        self._y[:] = self._gradients(self._x)
-        self._load()
+        self.info.update(info, step=step)
+        steps = formulas.Steps(tau, float("inf"), 0.0)
+        self._start(seeds, dual, whole, steps, kind=Plain())
+        self._loop.begin_at(self._loop.point.x)

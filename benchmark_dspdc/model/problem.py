@@ -6,8 +6,17 @@ import numpy as np
 
 from ..engine.checks import choose
 from ..operators import Operator
-from .losses import CLASSIFICATION, LOSSES, conjugate_sum, derivative_all, loss_sum
-from .regularizers import conjugate_point, reg_conjugate, reg_modulus, reg_value
+from .gradient import loss_gradient
+from .losses import conjugate_sum, derivative_all, loss_name, loss_sum
+from .regularizers import (
+    augmented,
+    conjugate_point,
+    for_steps,
+    miniature,
+    reg_conjugate,
+    reg_modulus,
+    reg_value,
+)
 
 #: Step sizes multiply squared norms of A with squared numbers of blocks, values
 #: square targets; far below the largest double nothing of that overflows.
@@ -149,6 +158,10 @@ class Problem:
         """y = phi'(Ax), feasible for every x."""
         return derivative_all(self.loss, self.operator.matvec(x), self.b)
 
+    def loss_gradient(self, x):
+        """A' phi'(A x), n times the gradient of the mean loss."""
+        return loss_gradient(self.operator, self.loss, self.b, x)
+
     def score(self, x, task="classification"):
         """Accuracy of sign(Ax), or R^2 of Ax for a regression task."""
         z = self.operator.matvec(x)
@@ -166,13 +179,13 @@ class Problem:
         are made of differ.
         """
         choose(moduli, ("each", "least"), "moduli")
-        reg, weights = self.reg.for_steps(moduli)
+        reg, weights = for_steps(self.reg, moduli)
         operator = self.operator if weights is None else self.operator.weighted(weights)
         return Problem(operator, self.b, self.loss, reg)
 
     def augmented(self, kappa):
         """The problem with (kappa/2)|x|^2 added to g."""
-        reg = self.reg.augmented(kappa)
+        reg = augmented(self.reg, kappa)
         weights = getattr(reg, "weights", None)
         operator = self.operator if weights is None else self.operator.weighted(weights)
         return Problem(operator, self.b, self.loss, reg)
@@ -181,15 +194,14 @@ class Problem:
         """A tiny problem with the same types, for compiling."""
         operator = self.operator.miniature()
         b = np.where(np.arange(operator.shape[0]) % 2, 1.0, -1.0)
-        return Problem(operator, b, self.loss, self.reg.miniature(operator))
+        return Problem(operator, b, self.loss, miniature(self.reg, operator))
 
     def _primal(self, x, z):
         return loss_sum(self.loss, z, self.b) / self.shape[0] + reg_value(self.reg, x)
 
     def __repr__(self):
         n, p = self.shape
-        name = next(k for k, v in LOSSES.items() if type(v) is type(self.loss))
-        return f"Problem({self.operator.kind} {n} x {p}, {name}, {self.reg})"
+        return f"Problem({self.operator.kind} {n} x {p}, {loss_name(self.loss)}, {self.reg})"
 
 
 def check_scale(problem):
@@ -212,11 +224,11 @@ def check_scale(problem):
 
 def check_labels(b, loss):
     """The labels, unless the loss is for other ones."""
-    if loss in CLASSIFICATION and not np.all(np.abs(b) == 1.0):
+    if loss.classification and not np.all(np.abs(b) == 1.0):
         given = np.unique(b)
         shown = ", ".join(f"{v:g}" for v in given[:6]) + (", ..." if len(given) > 6 else "")
         raise ValueError(
-            f"labels must be -1 or +1 for the {loss} loss, got {len(given)} distinct value(s): "
-            f"{shown}"
+            f"labels must be -1 or +1 for the {loss_name(loss)} loss, got {len(given)} distinct "
+            f"value(s): {shown}"
         )
     return b

@@ -25,6 +25,30 @@ from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, norms2_of_block, top_ei
 from .operator import Operator
 
 
+def indices(order, lo, hi):
+    """The coordinates ``order[lo:hi]``; order None is the identity."""
+    return np.arange(lo, hi) if order is None else order[lo:hi]
+
+
+class Plans:
+    """An operator's plans of row blocks; those of a partition are kept."""
+
+    def __init__(self, operator, fixed):
+        self.operator = operator
+        self.kept = {} if fixed else None
+        self.current = None
+
+    def turn_to(self, order, lo, hi):
+        """The plan of the block that an iteration begins with; `current` until the next."""
+        plan = None if self.kept is None else self.kept.get(lo)
+        if plan is None:
+            plan = self.operator.plan(indices(order, lo, hi))
+            if self.kept is not None:
+                self.kept[lo] = plan
+        self.current = plan
+        return plan
+
+
 class BlockOperator(Operator):
     """An n x p array of symmetric d x d matrices A_i^j.
 

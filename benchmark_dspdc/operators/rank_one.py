@@ -27,6 +27,9 @@ from ..engine.threads import side_by_side
 from .gram import certified_top
 from .matrix_blocks import BlockOperator
 from .rank_one_loops import (
+    Selection,
+    Sums,
+    Vectors,
     quadratic_forms,
     rank_one_sums,
     signed_counts,
@@ -157,12 +160,12 @@ class RankOneOperator(BlockOperator):
 
     def _forms(self, ids, groups, bounds, X, out):
         """out[k] = v_k' M v_k for the vectors of the groups."""
-        def part(span):
-            quadratic_forms(
-                self.points, self.starts, self.ends, ids, groups, bounds, self.own, self.common,
-                X, *span, workspace(self.d), out,
-            )
-        side_by_side(part, self._parts(bounds))
+        some = Selection(ids, groups, bounds)
+        side_by_side(
+            lambda span: quadratic_forms(
+                self.all_vectors, some, X, span, workspace(self.d), out
+            ), self._parts(bounds),
+        )
 
     def _parts(self, bounds):
         """Ranges of groups with about equal numbers of vectors, at most `PARTS` of them."""
@@ -181,22 +184,22 @@ class RankOneOperator(BlockOperator):
         if wanted is None:
             delta, wanted = total, self._none_wanted
 
-        def part(span, shared):
-            rank_one_sums(
-                self.points, self.starts, self.ends, ids, groups, bounds, self.own, c, *span,
-                workspace(self.d), total, delta, wanted, shared,
-            )
-        return self.in_parts(part, groups, bounds, total, delta, wanted)
+        some = Selection(ids, groups, bounds)
+        return self.in_parts(
+            lambda span, sums: rank_one_sums(
+                self.all_vectors, some, c, sums, span, workspace(self.d)
+            ), some, total, delta, wanted,
+        )
 
-    def in_parts(self, function, groups, bounds, total, delta, wanted):
-        """Call the function for each part of the groups, and add up what goes to the shared block.
+    def in_parts(self, function, some, total, delta, wanted):
+        """Call a function of a span of groups and `Sums` for each part of a selection's groups.
 
-        Returns the blocks touched.
+        Adds up what goes to the shared block, and returns the blocks touched.
         """
-        parts = self._parts(bounds)
-        shared = np.zeros((len(parts) if self.common >= 0 else 0, packed_length(self.d)))
+        groups, parts = some.groups, self._parts(some.bounds)
+        shared = np.zeros((len(parts), packed_length(self.d) if self.common >= 0 else 0))
         side_by_side(
-            lambda k: function(parts[k], shared[k] if self.common >= 0 else None),
+            lambda k: function(parts[k], Sums(total, delta, wanted, shared[k])),
             range(len(parts)),
         )
         blocks = self.own[groups] if self.own[0] >= 0 else np.zeros(0, dtype=np.int64)
@@ -207,6 +210,11 @@ class RankOneOperator(BlockOperator):
         if wanted[self.common]:
             delta[self.common] = added
         return np.append(self.common, blocks)
+
+    @property
+    def all_vectors(self):
+        """The vectors as the loops of `rank_one_loops` take them."""
+        return Vectors(self.points, self.starts, self.ends, self.own, self.common)
 
     @cached_property
     def _none_wanted(self):

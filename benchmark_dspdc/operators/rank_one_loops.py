@@ -31,11 +31,57 @@ SLICE = 128
 AHEAD = 12
 
 
+class Vectors(NamedTuple):
+    """All vectors of an operator, by groups; see `benchmark_dspdc.operators.rank_one`.
+
+    Attributes
+    ----------
+    points, starts, ends : ndarray
+    own : ndarray
+        The block of each group's own, -1 for none.
+    common : int
+        The block that all share, -1 for none.
+    """
+
+    points: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    own: np.ndarray
+    common: int
+
+
+class Selection(NamedTuple):
+    """Some of the vectors, sorted: `ids`, the `groups` that occur, and where each begins."""
+
+    ids: np.ndarray
+    groups: np.ndarray
+    bounds: np.ndarray
+
+
+class Sums(NamedTuple):
+    """Where sums of c v v' go, packed.
+
+    Attributes
+    ----------
+    total, delta : ndarray of shape (p, d (d + 1)/2)
+        total_j += the sum of a group with the block j of its own; delta_j = it where wanted.
+    wanted : ndarray of bool
+    shared : ndarray of shape (d (d + 1)/2,), or empty
+        The sum over all groups is added to it.
+    """
+
+    total: np.ndarray
+    delta: np.ndarray
+    wanted: np.ndarray
+    shared: np.ndarray
+
+
 class Workspace(NamedTuple):
     """Scratch memory of a thread; fresh memory at every call would cost page faults."""
 
     lanes: np.ndarray
     forms: np.ndarray
+    group: np.ndarray
     metric: np.ndarray
     vectors: np.ndarray
     scaled: np.ndarray
@@ -52,7 +98,8 @@ def workspace(d):
         width = (d + 7) // 8 * 8
         spaces.clear()
         spaces[d] = Workspace(
-            np.zeros(max(d * LANES, SLICE)), np.zeros(LANES), np.zeros(packed_length(d)),
+            np.zeros(max(d * LANES, SLICE)), np.zeros(LANES), np.zeros(SLICE),
+            np.zeros(packed_length(d)),
             # One row more, and six more: a tile may reach over the last one.
             np.zeros((SLICE + 1, width)), np.zeros((SLICE, width)), np.zeros((width + 6, width)),
         )
@@ -260,16 +307,18 @@ def group_metric(X, own, common, M):
 
 
 @njit(allocates=True, nogil=True)
-def quadratic_forms(points, starts, ends, ids, groups, bounds, own, common, X, lo, hi, space,
-                    out):
-    """out[e] = v'Mv for the vectors ids[e] of the groups lo to hi - 1, M = X_own + X_common."""
+def quadratic_forms(vectors, some, X, span, space, out):
+    """out[e] = v'Mv for the vectors ids[e] of the groups of a span, M = X_own + X_common."""
+    points, starts, ends, own = vectors.points, vectors.starts, vectors.ends, vectors.own
+    ids, groups, bounds = some
     d = points.shape[1]
     M = space.metric
+    lo, hi = span
     for t in range(lo, hi):
         g = groups[t]
         first, last = bounds[t], bounds[t + 1]
         start, size = starts[g], starts[g + 1] - starts[g]
-        group_metric(X, own[g], common, M)
+        group_metric(X, own[g], vectors.common, M)
         if last - first > 2 * size:
             metric = np.empty((d, d))
             for a in range(d):
@@ -377,8 +426,9 @@ def add_slice(D, T, count, width, fresh, W):
 
 
 @njit(inline=True)
-def add_packed(W, d, j, total, delta, wanted, shared):
-    """Add the lower triangle of W where it belongs; see `rank_one_sums`."""
+def add_packed(W, d, j, sums):
+    """Add the lower triangle of W, the sum of a group with the block j, where it belongs."""
+    total, delta, wanted, shared = sums
     for a in range(d):
         row = a * (a + 1) // 2
         for c in range(a):
@@ -386,7 +436,7 @@ def add_packed(W, d, j, total, delta, wanted, shared):
         if j >= 0:
             for c in range(a + 1):
                 total[j, row + c] += W[a, c]
-        if shared is not None:
+        if shared.shape[0] > 0:
             for c in range(a + 1):
                 shared[row + c] += W[a, c]
     if j >= 0 and wanted[j]:
@@ -397,15 +447,14 @@ def add_packed(W, d, j, total, delta, wanted, shared):
 
 
 @njit(allocates=True, nogil=True)
-def rank_one_sums(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, space, total,
-                  delta, wanted, shared):
-    """W = sum of coef[e] v v' over the vectors ids[e] of each group, packed.
-
-    For groups that have a block of their own, total[own] += W, and delta[own]
-    = W where wanted; shared += W unless it is None.
-    """
+def rank_one_sums(vectors, some, coef, sums, span, space):
+    """`Sums` of coef[e] v v' over the vectors ids[e] of each group of a span."""
+    points, starts, ends, own = vectors.points, vectors.starts, vectors.ends, vectors.own
+    ids, groups, bounds = some
     d = points.shape[1]
     D, T, W = space.vectors, space.scaled, space.total
+    total = sums.total
+    lo, hi = span
     for t in range(lo, hi):
         g = groups[t]
         first, last = bounds[t], bounds[t + 1]
@@ -445,7 +494,7 @@ def rank_one_sums(points, starts, ends, ids, groups, bounds, own, coef, lo, hi, 
                     e += 1
                 add_slice(D, T, count, W.shape[1], fresh, W)
                 fresh = False
-        add_packed(W, d, own[g], total, delta, wanted, shared)
+        add_packed(W, d, own[g], sums)
 
 
 # Both at once ------------------------------------------------------------------------

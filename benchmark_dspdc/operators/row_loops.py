@@ -62,7 +62,7 @@ def rows_size(rows, order, lo, hi):
     """Number of stored entries of the rows, i.e. multiply-adds of one product."""
 
 
-@generic
+@generic(default=True)
 def rows_announce(rows, order, k):
     """Ask for what tells where row k is."""
 
@@ -75,7 +75,7 @@ def rows_prefetch(rows, order, lo, hi):
 # Dense -----------------------------------------------------------------------
 
 @rows_dot.register(DenseRows)
-def _(rows, order, lo, hi, v, out):
+def dense_dots(rows, order, lo, hi, v, out):
     a = rows.a
     d = a.shape[1]
     whole = d - d % 4
@@ -154,7 +154,7 @@ def _(rows, order, lo, hi, v, out):
 
 
 @rows_axpy.register(DenseRows)
-def _(rows, order, lo, hi, coef, v):
+def dense_axpy(rows, order, lo, hi, coef, v):
     a = rows.a
     d = a.shape[1]
     whole = d - d % 4
@@ -215,30 +215,25 @@ def _(rows, order, lo, hi, coef, v):
 
 
 @absorb.register(DenseRows)
-def _(rows, order, lo, hi, base, delta):
+def dense_absorb(rows, order, lo, hi, base, delta):
     for j in range(base.shape[0]):
         base[j] += delta[j]
         delta[j] = 0.0
 
 
 @discard.register(DenseRows)
-def _(rows, order, lo, hi, delta):
+def dense_discard(rows, order, lo, hi, delta):
     for j in range(delta.shape[0]):
         delta[j] = 0.0
 
 
 @rows_size.register(DenseRows)
-def _(rows, order, lo, hi):
+def dense_size(rows, order, lo, hi):
     return (hi - lo) * rows.a.shape[1]
 
 
-@rows_announce.register(DenseRows)
-def _(rows, order, k):
-    pass
-
-
 @rows_prefetch.register(DenseRows)
-def _(rows, order, lo, hi):
+def dense_prefetch(rows, order, lo, hi):
     if lo < hi:
         d = rows.a.shape[1]
         start = at(order, lo) * d
@@ -257,7 +252,7 @@ def row_span(rows, i):
 
 
 @rows_dot.register(SparseRows)
-def _(rows, order, lo, hi, v, out):
+def sparse_dots(rows, order, lo, hi, v, out):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
         start, end = row_span(rows, at(order, k))
@@ -289,7 +284,7 @@ def _sparse_dot(data, columns, start, end, v):
 
 
 @rows_axpy.register(SparseRows)
-def _(rows, order, lo, hi, coef, v):
+def sparse_axpy(rows, order, lo, hi, coef, v):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
         c = coef[k - lo]
@@ -300,7 +295,7 @@ def _(rows, order, lo, hi, coef, v):
 
 
 @absorb.register(SparseRows)
-def _(rows, order, lo, hi, base, delta):
+def sparse_absorb(rows, order, lo, hi, base, delta):
     # An entry met twice adds zero the second time.
     columns = rows.indices
     for k in range(lo, hi):
@@ -312,7 +307,7 @@ def _(rows, order, lo, hi, base, delta):
 
 
 @discard.register(SparseRows)
-def _(rows, order, lo, hi, delta):
+def sparse_discard(rows, order, lo, hi, delta):
     columns = rows.indices
     for k in range(lo, hi):
         start, end = row_span(rows, at(order, k))
@@ -321,7 +316,7 @@ def _(rows, order, lo, hi, delta):
 
 
 @rows_size.register(SparseRows)
-def _(rows, order, lo, hi):
+def sparse_size(rows, order, lo, hi):
     size = 0
     for k in range(lo, hi):
         i = at(order, k)
@@ -330,12 +325,12 @@ def _(rows, order, lo, hi):
 
 
 @rows_announce.register(SparseRows)
-def _(rows, order, k):
+def sparse_announce(rows, order, k):
     prefetch(rows.indptr, at(order, k))
 
 
 @rows_prefetch.register(SparseRows)
-def _(rows, order, lo, hi):
+def sparse_prefetch(rows, order, lo, hi):
     if lo < hi:
         i = at(order, lo)
         start, end = rows.indptr[i], rows.indptr[i + 1]

@@ -4,6 +4,7 @@
 `FactorKeptDual` has A = UV: after each change of y the products w = -V'u/n
 and v = V x are renewed, which costs O(p d) an iteration; there is no way
 around it for a nonlinear x(w) (the paper's table 1 says the same).
+`BlockKeptDual` has matrices, and is plain Python.
 """
 
 from functools import singledispatch
@@ -14,13 +15,16 @@ import numpy as np
 from ..engine.dispatch import at, generic, index
 from ..engine.kernel_cache import njit
 from ..engine.simd import prefetch
+from ..engine.symmetric import pack, unpack
 from ..model.regularizers import (
+    conjugate_blocks,
     reg_conjugate_gradient,
     reg_modulus,
     reg_threshold,
     reg_thresholds,
 )
 from ..operators.factorized import FactorizedOperator
+from ..operators.matrix_blocks import BlockOperator, Plans
 from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
     DenseRows,
@@ -35,13 +39,24 @@ from ..operators.row_loops import (
 )
 
 
+class DualPoint(NamedTuple):
+    """y, its labels, the regulariser, and a buffer for the products of a batch."""
+
+    y: np.ndarray
+    b: np.ndarray
+    reg: object
+    buffer: np.ndarray
+
+
 class KeptDual(NamedTuple):
+    point: DualPoint
     rows: object
     w: np.ndarray
     n: float
 
 
 class FactorKeptDual(NamedTuple):
+    point: DualPoint
     d: int
     U: DenseRows
     Vt: DenseRows
@@ -52,133 +67,186 @@ class FactorKeptDual(NamedTuple):
     n: float
 
 
-@generic
-def primal_products(c, reg, order, lo, hi, out):
-    """out[k] = <A_i, x> with x = grad g*(w)."""
+class BlockKeptDual:
+    """w = -A'y/n kept, and x = grad g*(w) of the blocks where w has changed renewed."""
+
+    #: Blocks that are renewed together: enough for the threads, not so many as to need much
+    #: memory.
+    TOGETHER = 32
+
+    def __init__(self, operator, point):
+        self.point, self.operator = point, operator
+        self.plans = Plans(operator, True)
+        self.w = operator.rmatvec_packed(point.y) / -operator.shape[0]
+        self.x = np.empty_like(self.w)
+        self.wanted = np.zeros(len(self.w), dtype=bool)
+
+    def renew(self, blocks):
+        """Returns the number of eigendecompositions done."""
+        done = 0
+        for k in range(0, len(blocks), self.TOGETHER):
+            some = blocks[k:k + self.TOGETHER]
+            matrices = unpack(self.w[some], self.operator.d)
+            done += conjugate_blocks(self.point.reg, some, matrices)
+            self.x[some] = pack(matrices)
+        return done
 
 
 @generic
-def push(c, reg, order, lo, hi, dy):
-    """Take note of y_i += dy[k], and renew what depends on it.
+def primal_products(state, order, lo, hi):
+    """buffer[k] = <A_i, x> with x = grad g*(w)."""
+
+
+@generic
+def push(state, order, lo, hi):
+    """Take note of y_i += buffer[k], and renew what depends on it.
 
     Returns the number of eigendecompositions done.
     """
 
 
-@generic
-def refresh(c, reg):
+@generic(default=True)
+def refresh(state):
     """Renew what depends on w; once, before the first iteration.
 
     Returns the number of eigendecompositions done.
     """
+    return 0
 
 
-@generic
-def announce(c, order, lo):
+@generic(default=True)
+def announce_batch(state, order, lo):
     """A batch that comes later: a hint to fetch where its first row is."""
 
 
-@generic
-def fetch(c, order, lo, hi, b, y, rho):
+@generic(default=True)
+def fetch_batch(state, order, lo, hi, rho):
     """A batch that comes soon: a hint to fetch its rows and dual coordinates."""
 
 
 @generic
-def batch_cost(c, order, lo, hi):
+def batch_cost(state, order, lo, hi):
     """Multiply-adds of `primal_products` and `push` for a batch."""
 
 
-@primal_products.register(KeptDual)
-def _(c, reg, order, lo, hi, out):
-    rows_dot_conjugate(c.rows, order, lo, hi, reg, c.w, out)
-
-
-@push.register(KeptDual)
-def _(c, reg, order, lo, hi, dy):
-    for k in range(hi - lo):
-        dy[k] *= -1.0 / c.n
-    rows_axpy(c.rows, order, lo, hi, dy, c.w)
-    return 0
-
-
-@refresh.register(KeptDual)
-def _(c, reg):
-    return 0
-
-
-@announce.register(KeptDual)
-def _(c, order, lo):
-    rows_announce(c.rows, order, lo)
-
-
 @njit(inline=True)
-def _fetch_first(order, lo, b, y, rho):
+def _fetch_first(point, order, lo, rho):
     i = index(order, lo)
-    prefetch(y, i)
-    prefetch(b, i)
+    prefetch(point.y, i)
+    prefetch(point.b, i)
     prefetch(rho, i)
 
 
-@fetch.register(KeptDual)
-def _(c, order, lo, hi, b, y, rho):
-    _fetch_first(order, lo, b, y, rho)
-    rows_prefetch(c.rows, order, lo, hi)
+# Stored rows --------------------------------------------------------------------------------
+
+@primal_products.register(KeptDual)
+def products_through_conjugate(state, order, lo, hi):
+    rows_dot_conjugate(state.rows, order, lo, hi, state.point.reg, state.w, state.point.buffer)
 
 
-@batch_cost.register(KeptDual)
-def _(c, order, lo, hi):
-    return 2 * rows_size(c.rows, order, lo, hi)
-
-
-@primal_products.register(FactorKeptDual)
-def _(c, reg, order, lo, hi, out):
-    rows_dot(c.U, order, lo, hi, c.v, out)
-
-
-@push.register(FactorKeptDual)
-def _(c, reg, order, lo, hi, dy):
-    c.du[:] = 0.0
+@push.register(KeptDual)
+def push_rows(state, order, lo, hi):
+    changes = state.point.buffer
     for k in range(hi - lo):
-        dy[k] *= -1.0 / c.n
-    rows_axpy(c.U, order, lo, hi, dy, c.du)
-    p = c.w.shape[0]
-    rows_dot(c.Vt, None, 0, p, c.du, c.x)
-    for j in range(p):
-        c.w[j] += c.x[j]
-    return refresh(c, reg)
-
-
-@refresh.register(FactorKeptDual)
-def _(c, reg):
-    p = c.w.shape[0]
-    for j in range(p):
-        c.x[j] = reg_conjugate_gradient(reg, c.w[j])
-    c.v[:] = 0.0
-    rows_axpy(c.Vt, None, 0, p, c.x, c.v)
+        changes[k] *= -1.0 / state.n
+    rows_axpy(state.rows, order, lo, hi, changes, state.w)
     return 0
 
 
-@announce.register(FactorKeptDual)
-def _(c, order, lo):
-    rows_announce(c.U, order, lo)
+@announce_batch.register(KeptDual)
+def announce_rows(state, order, lo):
+    rows_announce(state.rows, order, lo)
 
 
-@fetch.register(FactorKeptDual)
-def _(c, order, lo, hi, b, y, rho):
-    _fetch_first(order, lo, b, y, rho)
-    rows_prefetch(c.U, order, lo, hi)
+@fetch_batch.register(KeptDual)
+def fetch_rows(state, order, lo, hi, rho):
+    _fetch_first(state.point, order, lo, rho)
+    rows_prefetch(state.rows, order, lo, hi)
+
+
+@batch_cost.register(KeptDual)
+def cost_of_rows(state, order, lo, hi):
+    return 2 * rows_size(state.rows, order, lo, hi)
+
+
+# A = UV -------------------------------------------------------------------------------------
+
+@primal_products.register(FactorKeptDual)
+def products_with_left_factor(state, order, lo, hi):
+    rows_dot(state.U, order, lo, hi, state.v, state.point.buffer)
+
+
+@push.register(FactorKeptDual)
+def push_factors(state, order, lo, hi):
+    changes = state.point.buffer
+    state.du[:] = 0.0
+    for k in range(hi - lo):
+        changes[k] *= -1.0 / state.n
+    rows_axpy(state.U, order, lo, hi, changes, state.du)
+    p = state.w.shape[0]
+    rows_dot(state.Vt, None, 0, p, state.du, state.x)
+    for j in range(p):
+        state.w[j] += state.x[j]
+    return refresh(state)
+
+
+@refresh.register(FactorKeptDual)
+def refresh_factors(state):
+    p = state.w.shape[0]
+    for j in range(p):
+        state.x[j] = reg_conjugate_gradient(state.point.reg, j, state.w[j])
+    state.v[:] = 0.0
+    rows_axpy(state.Vt, None, 0, p, state.x, state.v)
+    return 0
+
+
+@announce_batch.register(FactorKeptDual)
+def announce_left_factor(state, order, lo):
+    rows_announce(state.U, order, lo)
+
+
+@fetch_batch.register(FactorKeptDual)
+def fetch_left_factor(state, order, lo, hi, rho):
+    _fetch_first(state.point, order, lo, rho)
+    rows_prefetch(state.U, order, lo, hi)
 
 
 @batch_cost.register(FactorKeptDual)
-def _(c, order, lo, hi):
-    return 2 * c.d * ((hi - lo) + c.w.shape[0])
+def cost_of_factors(state, order, lo, hi):
+    return 2 * state.d * ((hi - lo) + state.w.shape[0])
+
+
+# Matrices -----------------------------------------------------------------------------------
+
+@primal_products.register(BlockKeptDual)
+def products_with_matrices(state, order, lo, hi):
+    plan = state.plans.turn_to(order, lo, hi)
+    state.operator.row_products(plan, state.x, state.point.buffer)
+
+
+@push.register(BlockKeptDual)
+def push_matrices(state, order, lo, hi):
+    coef = state.point.buffer[:hi - lo] / -state.operator.shape[0]
+    # What a batch adds is never asked for by itself.
+    blocks = state.operator.add_rows(state.plans.current, coef, state.w, state.w, state.wanted)
+    return refresh(state) if blocks is None else state.renew(blocks)
+
+
+@refresh.register(BlockKeptDual)
+def refresh_matrices(state):
+    return state.renew(np.arange(len(state.w)))
+
+
+@batch_cost.register(BlockKeptDual)
+def cost_of_matrices(state, order, lo, hi):
+    return 2 * state.operator.row_cost(state.plans.current)
 
 
 # Products with grad g*(w), which is taken entry by entry on the way ---------------------------
 
 @generic
 def rows_dot_threshold(rows, order, lo, hi, reg, w, out):
-    """out[k] = <row k, lam grad g*(w)>, the gradient taken entry by entry on the way."""
+    """out[k] = <row k, lam grad g*(w)>."""
 
 
 @njit(inline=True)
@@ -194,7 +262,7 @@ def rows_dot_conjugate(rows, order, lo, hi, reg, w, out):
 
 
 @rows_dot_threshold.register(DenseRows)
-def _(rows, order, lo, hi, reg, w, out):
+def dense_dot_threshold(rows, order, lo, hi, reg, w, out):
     a = rows.a
     d = a.shape[1]
     k = lo
@@ -208,7 +276,7 @@ def _(rows, order, lo, hi, reg, w, out):
         s2 = 0.0
         s3 = 0.0
         for j in range(d):
-            xj = reg_threshold(reg, w[j])
+            xj = reg_threshold(reg, j, w[j])
             s0 += a[i0, j] * xj
             s1 += a[i1, j] * xj
             s2 += a[i2, j] * xj
@@ -222,13 +290,13 @@ def _(rows, order, lo, hi, reg, w, out):
         i = at(order, k)
         s0 = 0.0
         for j in range(d):
-            s0 += a[i, j] * reg_threshold(reg, w[j])
+            s0 += a[i, j] * reg_threshold(reg, j, w[j])
         out[k - lo] = s0
         k += 1
 
 
 @rows_dot_threshold.register(SparseRows)
-def _(rows, order, lo, hi, reg, w, out):
+def sparse_dots_threshold(rows, order, lo, hi, reg, w, out):
     data, columns = rows.data, rows.indices
     for k in range(lo, hi):
         start, end = row_span(rows, at(order, k))
@@ -242,19 +310,27 @@ def _sparse_dot_threshold(data, columns, start, end, reg, w):
     s1 = 0.0
     e = start
     while e + two <= end:
-        s0 += data[e] * reg_threshold(reg, w[columns[e]])
-        s1 += data[e + one] * reg_threshold(reg, w[columns[e + one]])
+        j0, j1 = columns[e], columns[e + one]
+        s0 += data[e] * reg_threshold(reg, j0, w[j0])
+        s1 += data[e + one] * reg_threshold(reg, j1, w[j1])
         e += two
     if e < end:
-        s0 += data[e] * reg_threshold(reg, w[columns[e]])
+        s0 += data[e] * reg_threshold(reg, columns[e], w[columns[e]])
     return s0 + s1
 
 
 # From operators -----------------------------------------------------------------------------
 
+def dual_state(problem, largest):
+    """State for dual-only methods at y = 0, for batches of at most so many rows."""
+    n = problem.shape[0]
+    point = DualPoint(np.zeros(n), problem.b, problem.reg, np.empty(largest))
+    return make_dual_state(problem.operator, point)
+
+
 @singledispatch
-def dual_state(operator, y):
-    """State for dual-only methods at y: w = -A'y/n kept up to date."""
+def make_dual_state(operator, point):
+    """`dual_state` of a kind of operator."""
     raise TypeError(f"{type(operator).__name__} has no dual state")
 
 
@@ -264,20 +340,20 @@ def dual_cost(operator, r):
     return operator.multiply_adds / r
 
 
-@dual_state.register(StoredOperator)
-def stored_dual_state(operator, y):
+@make_dual_state.register(StoredOperator)
+def stored_dual_state(operator, point):
     n = operator.shape[0]
-    return KeptDual(operator.rows, -operator.rmatvec(y) / n, float(n))
+    return KeptDual(point, operator.rows, -operator.rmatvec(point.y) / n, float(n))
 
 
-@dual_state.register(FactorizedOperator)
-def factor_dual_state(operator, y):
+@make_dual_state.register(FactorizedOperator)
+def factor_dual_state(operator, point):
     U, Vt = DenseRows(operator.U), DenseRows(operator.Vt)
     u = np.empty(operator.U.shape[1])
-    multiply_transposed(U, y, u)
+    multiply_transposed(U, point.y, u)
     n, p = operator.shape
     return FactorKeptDual(
-        operator.d, U, Vt, -operator.rmatvec(y) / n, np.zeros(p), np.zeros_like(u),
+        point, operator.d, U, Vt, -operator.rmatvec(point.y) / n, np.zeros(p), np.zeros_like(u),
         np.zeros_like(u), float(n),
     )
 
@@ -286,3 +362,6 @@ def factor_dual_state(operator, y):
 def factor_dual_cost(operator, r):
     n, p = operator.shape
     return 2 * operator.d * (n / r + p)
+
+
+make_dual_state.register(BlockOperator)(BlockKeptDual)

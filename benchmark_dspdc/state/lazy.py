@@ -2,8 +2,8 @@
 
 Such an iteration moves a coordinate outside the rows drawn by a proximal step
 with the gradient it had before. So it need not be touched: when it is asked
-for, all the steps since are made up for at once, by the closed form that
-`benchmark_dspdc.model.regularizers.coast` has. An iteration then costs O(nnz(I)),
+for, all the steps since are made up for at once, by the closed form of
+`benchmark_dspdc.model.regularizers.coasting`. An iteration then costs O(nnz(I)),
 not O(p).
 """
 
@@ -11,15 +11,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.dispatch import at, generic
+from ..engine.dispatch import at, entry, generic
 from ..engine.kernel_cache import njit
-from ..engine.sampling import Partition
 from ..engine.simd import prefetch
-from ..model.dual_rules import dual_step
-from ..model.regularizers import coast, coast_and_add, reg_prox
-from ..operators.row_loops import SparseRows, aligned, row_span, rows_prefetch, rows_size
-from ..operators.sparse import SparseOperator
-from . import primal_dual as couplings
+from ..model.regularizers import reg_prox
+from ..model.regularizers.coasting import coast, coast_and_add, coasting
+from ..operators.row_loops import TILE, SparseRows, aligned, row_span, rows_prefetch, rows_size
+from .iteration import (
+    Point,
+    announce,
+    coasting_of,
+    dual_half,
+    dual_step,
+    iteration_cost,
+    keeps_change,
+    load,
+    primal_half,
+    settle,
+    solution,
+)
+from .primal_dual import point_at_zero
 
 
 class Plain(NamedTuple):
@@ -45,263 +56,243 @@ X, W, LAST, DW, BEFORE, TOTAL, POINT, SNAPSHOT = range(8)
 
 
 class LazyRows(NamedTuple):
-    """As `RowCoupling`, with a coordinate up to date only where ``LAST`` is the clock.
+    """As `RowState`, with a coordinate up to date only where ``LAST`` is the clock.
 
     Attributes
     ----------
     kind : NamedTuple
         What has to be made up for.
     rows : SparseRows
-    state : ndarray of shape (p, kind.width)
+    memory : ndarray of shape (p, kind.width)
         x, A'y, the iteration that these are of, and what the current iteration
         adds to A'y; further x one iteration before, and sums.
     clock : ndarray of shape (2,)
         Iterations done, and the row of the next one, if it is a single one, or -1.
     """
 
+    point: Point
+    dy: np.ndarray
     kind: object
     rows: SparseRows
-    state: np.ndarray
+    memory: np.ndarray
     clock: np.ndarray
 
-    @property
-    def x(self):
-        return self.state[:, X]
-
-    @property
-    def total(self):
-        return self.state[:, TOTAL]
-
     def copied(self):
-        """The same with its own memory, but for the matrix."""
-        return self._replace(state=self.state.copy(), clock=self.clock.copy())
-
-    def load(self, operator, x, y):
-        """Keep what belongs to x, which must be up to date, and y."""
-        if isinstance(self.kind, Extrapolated):
-            self.state[:, BEFORE] = x
-        self.state[:, W] = operator.rmatvec(y)
-        self.state[:, LAST] = 0.0
-        self.clock[0] = 0
+        """The same with its own memory, but for the matrix and the point."""
+        return self._replace(memory=self.memory.copy(), clock=self.clock.copy())
 
 
-def lazy_rows(rows, p, kind):
+def lazy_rows(problem, rows, dual, kind):
     """At x = 0 and y = 0."""
-    return LazyRows(kind, rows, aligned((p, kind.width)), np.array([0, -1]))
+    memory = aligned((problem.shape[1], kind.width))
+    point = point_at_zero(problem, dual, dual, memory[:, X])
+    return LazyRows(point, np.empty(TILE), kind, rows, memory, np.array([0, -1]))
 
 
 @njit(inline=True)
-def fetch_states(c, i):
-    """Ask for the states of a row's coordinates, all at once; they lie anywhere in memory."""
-    columns = c.rows.indices
-    width = c.state.shape[1]
-    start, stop = row_span(c.rows, i)
+def fetch_states(state, i):
+    """Ask for the memory of a row's coordinates, all at once; they lie anywhere in it."""
+    columns = state.rows.indices
+    width = state.memory.shape[1]
+    start, stop = row_span(state.rows, i)
     for e in range(start, stop):
-        prefetch(c.state, np.int64(columns[e]) * width)
+        prefetch(state.memory, np.int64(columns[e]) * width)
 
 
 @generic
-def make_up(kind, state, reg, constants, j, now):
+def make_up(kind, memory, reg, steps, j, now):
     """Bring the coordinate j up to date, and return what rows are multiplied with."""
 
 
 @generic
-def take_step(kind, state, reg, j, now, constants, added):
+def take_step(kind, memory, reg, j, now, steps, added):
     """The proximal step of the coordinate j, which must be up to date."""
 
 
 @make_up.register(Plain)
-def _(kind, state, reg, constants, j, now):
-    x = state[j, X]
-    behind = np.int64(now - state[j, LAST])
+def make_up_plain(kind, memory, reg, steps, j, now):
+    x = memory[j, X]
+    behind = np.int64(now - memory[j, LAST])
     if behind > 0:
-        gradient = state[j, W] * constants.over_n
-        x = coast(reg, constants.coasting, x, gradient, behind)
-        state[j, X] = x
-        state[j, LAST] = now
+        gradient = memory[j, W] * steps.over_n
+        x = coast(reg, steps.coasting, j, x, gradient, behind)
+        memory[j, X] = x
+        memory[j, LAST] = now
     return x
 
 
 @make_up.register(Extrapolated)
-def _(kind, state, reg, constants, j, now):
-    x = state[j, X]
-    behind = np.int64(now - state[j, LAST])
+def make_up_extrapolated(kind, memory, reg, steps, j, now):
+    x = memory[j, X]
+    behind = np.int64(now - memory[j, LAST])
     if behind > 0:
-        gradient = state[j, W] * constants.over_n
-        before = coast(reg, constants.coasting, x, gradient, behind - 1)
-        x = reg_prox(reg, before - constants.tau * gradient, constants.tau)
-        state[j, BEFORE] = before
-        state[j, X] = x
-        state[j, LAST] = now
-    return x + (constants.momentum - 1.0) * (x - state[j, BEFORE])
+        gradient = memory[j, W] * steps.over_n
+        before = coast(reg, steps.coasting, j, x, gradient, behind - 1)
+        tau = entry(steps.tau, j)
+        x = reg_prox(reg, j, before - tau * gradient, tau)
+        memory[j, BEFORE] = before
+        memory[j, X] = x
+        memory[j, LAST] = now
+    return x + (steps.momentum - 1.0) * (x - memory[j, BEFORE])
 
 
 @make_up.register(Summed)
-def _(kind, state, reg, constants, j, now):
-    x = state[j, X]
-    behind = np.int64(now - state[j, LAST])
+def make_up_summed(kind, memory, reg, steps, j, now):
+    x = memory[j, X]
+    behind = np.int64(now - memory[j, LAST])
     if behind > 0:
-        gradient = state[j, W] * constants.over_n
-        x, added = coast_and_add(reg, constants.coasting, x, gradient, behind)
-        state[j, TOTAL] += added
-        state[j, X] = x
-        state[j, LAST] = now
+        gradient = memory[j, W] * steps.over_n
+        x, added = coast_and_add(reg, steps.coasting, j, x, gradient, behind)
+        memory[j, TOTAL] += added
+        memory[j, X] = x
+        memory[j, LAST] = now
     return x
 
 
 @njit(inline=True)
-def _stepped(state, reg, j, constants, added):
+def stepped(memory, reg, j, steps, added):
     """x_j after a proximal step with A'y as if it had changed by r times `added`."""
-    product = state[j, W] + constants.boost * added
-    return reg_prox(reg, state[j, X] - constants.tau_over_n * product, constants.tau)
+    product = memory[j, W] + steps.boost * added
+    return reg_prox(
+        reg, j, memory[j, X] - entry(steps.tau_over_n, j) * product, entry(steps.tau, j)
+    )
 
 
 @take_step.register(Plain)
-def _(kind, state, reg, j, now, constants, added):
-    state[j, X] = _stepped(state, reg, j, constants, added)
-    state[j, LAST] = now + 1
+def take_plain_step(kind, memory, reg, j, now, steps, added):
+    memory[j, X] = stepped(memory, reg, j, steps, added)
+    memory[j, LAST] = now + 1
 
 
 @take_step.register(Extrapolated)
-def _(kind, state, reg, j, now, constants, added):
-    new = _stepped(state, reg, j, constants, added)
-    state[j, BEFORE] = state[j, X]
-    state[j, X] = new
-    state[j, LAST] = now + 1
+def take_extrapolated_step(kind, memory, reg, j, now, steps, added):
+    new = stepped(memory, reg, j, steps, added)
+    memory[j, BEFORE] = memory[j, X]
+    memory[j, X] = new
+    memory[j, LAST] = now + 1
 
 
 @take_step.register(Summed)
-def _(kind, state, reg, j, now, constants, added):
-    new = _stepped(state, reg, j, constants, added)
-    state[j, X] = new
-    state[j, TOTAL] += new
-    state[j, LAST] = now + 1
+def take_summed_step(kind, memory, reg, j, now, steps, added):
+    new = stepped(memory, reg, j, steps, added)
+    memory[j, X] = new
+    memory[j, TOTAL] += new
+    memory[j, LAST] = now + 1
 
 
-@njit(inline=True)
-def lazy_dual_half(c, rule, reg, order, lo, hi, b, y, constants, dy):
+@dual_half.register(LazyRows)
+def lazy_dual_half(state, rule, steps, rows):
     """Products with the rows, and the rule.
 
     Of a single row the change stays in ``dy[0]``; of several A'dy is added up.
     """
-    now = c.clock[0]
+    order, lo, hi = rows
+    now = state.clock[0]
+    dy, memory, reg = state.dy, state.memory, state.point.reg
+    data, columns = state.rows.data, state.rows.indices
     tile = dy.shape[0]
-    data, columns, state = c.rows.data, c.rows.indices, c.state
     for k in range(lo, hi, tile):
         end = min(k + tile, hi)
         for l in range(k, end):
             if hi - lo > 1:
-                fetch_states(c, at(order, l))
-            start, stop = row_span(c.rows, at(order, l))
+                fetch_states(state, at(order, l))
+            start, stop = row_span(state.rows, at(order, l))
             product = 0.0
             for e in range(start, stop):
-                product += data[e] * make_up(c.kind, state, reg, constants, columns[e], now)
+                product += data[e] * make_up(state.kind, memory, reg, steps, columns[e], now)
             dy[l - k] = product
-        dual_step(rule, order, k, end, b, y, dy)
+        dual_step(rule, order, k, end, state.point.b, state.point.y, dy)
         if hi - lo > 1:
-            _add_up(c, order, k, end, dy)
+            _add_up(state, order, k, end)
 
 
 @njit(inline=True)
-def _add_up(c, order, lo, hi, dy):
-    data, columns, state = c.rows.data, c.rows.indices, c.state
+def _add_up(state, order, lo, hi):
+    data, columns, memory = state.rows.data, state.rows.indices, state.memory
     for k in range(lo, hi):
-        start, stop = row_span(c.rows, at(order, k))
+        start, stop = row_span(state.rows, at(order, k))
         for e in range(start, stop):
-            state[columns[e], DW] += dy[k - lo] * data[e]
+            memory[columns[e], DW] += state.dy[k - lo] * data[e]
 
 
-@njit(inline=True)
-def lazy_primal_half(c, reg, order, lo, hi, constants, absorb, dy):
-    """The proximal step of the coordinates in the rows ``order[lo:hi]``; ends the iteration.
-
-    With `absorb` what the iteration added stays in A'y.
-    """
-    now = c.clock[0]
-    data, columns, state = c.rows.data, c.rows.indices, c.state
+@primal_half.register(LazyRows)
+def lazy_primal_half(state, rule, steps, rows, columns):
+    """The proximal step of the coordinates in the rows; all others are made up for later."""
+    order, lo, hi = rows
+    now = state.clock[0]
+    data, indices = state.rows.data, state.rows.indices
+    memory, reg, dy = state.memory, state.point.reg, state.dy
     if hi - lo > 1:
         for k in range(lo, hi):
-            start, stop = row_span(c.rows, at(order, k))
+            start, stop = row_span(state.rows, at(order, k))
             for e in range(start, stop):
-                j = columns[e]
-                if state[j, LAST] <= now:
-                    added = state[j, DW]
-                    state[j, DW] = 0.0
-                    take_step(c.kind, state, reg, j, now, constants, added)
-                    if absorb:
-                        state[j, W] += added
+                j = indices[e]
+                if memory[j, LAST] <= now:
+                    added = memory[j, DW]
+                    memory[j, DW] = 0.0
+                    take_step(state.kind, memory, reg, j, now, steps, added)
+                    if keeps_change(rule):
+                        memory[j, W] += added
     elif dy[0] != 0.0:
-        # Else it is a step like any other, to be made up for. By now the next row is at hand.
-        if c.clock[1] >= 0:
-            fetch_states(c, c.clock[1])
-        start, stop = row_span(c.rows, at(order, lo))
+        # Else it is a step like any other, to be made up for. By now the next row is there.
+        if state.clock[1] >= 0:
+            fetch_states(state, state.clock[1])
+        start, stop = row_span(state.rows, at(order, lo))
         for e in range(start, stop):
-            j = columns[e]
+            j = indices[e]
             added = dy[0] * data[e]
-            take_step(c.kind, state, reg, j, now, constants, added)
-            if absorb:
-                state[j, W] += added
-    c.clock[0] = now + 1
-
-
-@generic
-def settle(c, reg, constants):
-    """Bring all coordinates up to date."""
+            take_step(state.kind, memory, reg, j, now, steps, added)
+            if keeps_change(rule):
+                memory[j, W] += added
+    state.clock[0] = now + 1
+    return 0
 
 
 @settle.register(LazyRows)
-def _(c, reg, constants):
-    for j in range(c.state.shape[0]):
-        make_up(c.kind, c.state, reg, constants, np.uint64(j), c.clock[0])
+def make_up_all(state, steps):
+    for j in range(state.memory.shape[0]):
+        make_up(state.kind, state.memory, state.point.reg, steps, np.uint64(j), state.clock[0])
 
 
-def settled(c, reg, constants):
+@solution.register(LazyRows)
+def settled_x(state, steps):
+    return settled(state, steps).memory[:, X].copy()
+
+
+def settled(state, steps):
     """A copy in which all coordinates are up to date."""
-    c = c.copied()
-    settle(c, reg, constants)
-    return c
+    state = state.copied()
+    settle(state, steps)
+    return state
 
 
-def register_rows(cls):
-    """What a coupling does that has ``rows``, a ``clock``, and its work in its two halves."""
-    @couplings.announce.register(cls)
-    def _(c, order, lo, hi):
-        rows_prefetch(c.rows, order, lo, hi)
-        c.clock[1] = at(order, lo) if hi - lo == 1 else -1
-
-    @couplings.expect.register(cls)
-    def _(c, order, lo, hi):
-        pass
-
-    @couplings.turn.register(cls)
-    def _(c, boost, order, lo, hi, x):
-        pass
-
-    @couplings.close.register(cls)
-    def _(c, momentum, order, lo, hi, y):
-        pass
-
-    @couplings.forget.register(cls)
-    def _(c, base, order, lo, hi):
-        pass
-
-    @couplings.iteration_cost.register(cls)
-    def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-        return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
+@coasting_of.register(LazyRows)
+def coasting_with_tables(state, tau, lam):
+    return coasting(tau, lam)
 
 
-register_rows(LazyRows)
+@load.register(LazyRows)
+def load_memory(state, operator):
+    if isinstance(state.kind, Extrapolated):
+        state.memory[:, BEFORE] = state.point.x
+    state.memory[:, W] = operator.rmatvec(state.point.y)
+    state.memory[:, LAST] = 0.0
+    state.clock[0] = 0
+
+
+def fetch_next_rows(state, rows):
+    rows_prefetch(state.rows, rows.order, rows.lo, rows.hi)
+    state.clock[1] = at(rows.order, rows.lo) if rows.hi - rows.lo == 1 else -1
+
+
+def cost_of_next_rows(state, rows, columns):
+    return 2 * rows_size(state.rows, rows.order, rows.lo, rows.hi)
+
+
+announce.register(LazyRows)(fetch_next_rows)
+iteration_cost.register(LazyRows)(cost_of_next_rows)
 
 
 def moves_lazily(operator, r, s):
     """Whether a sparse operator's x is moved lazily, with r and s dual and primal blocks."""
     return (s == 1.0) & (operator.csr.nnz / r < operator.LAZY * operator.shape[1])
-
-
-@couplings.primal_dual_state.register(SparseOperator)
-def sparse_state(operator, keep, dual, primal):
-    p = operator.shape[1]
-    if moves_lazily(operator, dual.inverse_probability, primal.inverse_probability):
-        coupling = lazy_rows(operator.rows, p, Extrapolated())
-        return coupling, dual, Partition(np.array([0, p]), None)
-    return couplings.stored_state(operator, keep, dual, primal)

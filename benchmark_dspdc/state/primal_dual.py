@@ -1,26 +1,18 @@
-"""What DSPDC keeps between iterations so that both its products are cheap.
+"""What the primal-dual loop keeps on stored and on factorised matrices.
 
-An iteration needs <A_i, xbar> for a few rows and <A^j, ybar> for a few
-columns, xbar and ybar being extrapolated points that differ from x and y only
-on the blocks updated last. There are three ways to have both, and one kernel
-runs on any of them:
+There are three ways to have both products of an iteration cheaply:
 
-`RowCoupling` (n/m >= p/q)
+`RowState` (n/m >= p/q)
     keeps A'y and the vector xbar; walks rows of A. O(m p), or O(nnz(I) + q).
-`ColumnCoupling` (n/m < p/q)
+`ColumnState` (n/m < p/q)
     keeps A x and the vector ybar; walks columns of A. O(q n), or O(nnz(J) + m).
-`FactorCoupling`, A = UV
+`FactorState`, A = UV
     keeps U'y and V x (Algorithm 2 of the paper). O(d (m + q)).
 
 A kept product is stored as a pair (base, delta): delta is what the current
 iteration added, so that base + r delta is the product with the extrapolated
 point, and absorbing it costs no more than creating it did. An extrapolated
 vector drops back to the plain one where the previous iteration moved it.
-
-The calls of one iteration, in order: `announce` and `expect`, which are hints,
-`row_products` and `push_dual` for each tile of the dual block, `turn`, then
-`column_products` and `push_primal` for each tile of the primal block, `close`.
-In between, `turn` is given the primal block of the previous iteration.
 """
 
 from functools import singledispatch
@@ -28,12 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.dispatch import generic, index
+from ..engine.dispatch import index
 from ..engine.kernel_cache import njit
 from ..engine.sampling import Partition
 from ..operators.factorized import FactorizedOperator
 from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
+    TILE,
     DenseRows,
     absorb,
     aligned,
@@ -44,28 +37,47 @@ from ..operators.row_loops import (
     rows_prefetch,
     rows_size,
 )
+from .iteration import (
+    Point,
+    announce,
+    close,
+    column_products,
+    forget,
+    iteration_cost,
+    load,
+    push_dual,
+    push_primal,
+    row_products,
+    turn,
+)
 
 
-class RowCoupling(NamedTuple):
+class RowState(NamedTuple):
+    point: Point
+    dy: np.ndarray
+    dx: np.ndarray
     rows: object
     xbar: np.ndarray
     w: np.ndarray
     dw: np.ndarray
 
-    def load(self, operator, x, y):
-        """Keep what belongs to x and y, both in the kernel's order."""
-        self.xbar[:] = x
-        self.w[:] = operator.rmatvec(y)
 
-
-class ColumnCoupling(NamedTuple):
+class ColumnState(NamedTuple):
+    point: Point
+    dy: np.ndarray
+    dx: np.ndarray
     columns: object
     ybar: np.ndarray
     z: np.ndarray
     dz: np.ndarray
 
 
-class FactorCoupling(NamedTuple):
+class FactorState(NamedTuple):
+    """Further `kept`, the U'y that an iteration which leaves y as it was returns to."""
+
+    point: Point
+    dy: np.ndarray
+    dx: np.ndarray
     d: int
     U: DenseRows
     Vt: DenseRows
@@ -75,174 +87,121 @@ class FactorCoupling(NamedTuple):
     v: np.ndarray
     dv: np.ndarray
     vbar: np.ndarray
-
-    def load(self, operator, x, y):
-        multiply_transposed(self.U, y, self.u)
-        multiply_transposed(self.Vt, x, self.v)
-        self.vbar[:] = self.v
-
-
-@generic
-def row_products(c, momentum, order, lo, hi, out):
-    """out[k] = <A_i, xbar>, with xbar = x_old + momentum (x - x_old)."""
-
-
-@generic
-def push_dual(c, boost, order, lo, hi, y, dy):
-    """Take note of y_i += dy[k] (y is the new vector, dy the change)."""
-
-
-@generic
-def turn(c, boost, order, lo, hi, x):
-    """End the dual half; forget the extrapolation of the previous primal block."""
-
-
-@generic
-def column_products(c, boost, order, lo, hi, out):
-    """out[k] = <A^j, ybar>, with ybar = y_old + boost (y - y_old)."""
-
-
-@generic
-def push_primal(c, momentum, order, lo, hi, x, dx):
-    """Take note of x_j += dx[k]."""
-
-
-@generic
-def close(c, momentum, order, lo, hi, y):
-    """End the iteration; ``order[lo:hi]`` is its dual block."""
-
-
-@generic
-def forget(c, base, order, lo, hi):
-    """End an iteration that leaves y as it was; base is a copy of the product with y kept."""
-
-
-@generic
-def announce(c, order, lo, hi):
-    """The next iteration will have this dual block; a hint to fetch its rows."""
-
-
-@generic
-def expect(c, order, lo, hi):
-    """This iteration will have this primal block, if lo >= 0; before its dual half."""
-
-
-@generic
-def iteration_cost(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    """Multiply-adds of an iteration with these blocks."""
+    kept: np.ndarray
 
 
 # Rows of A walked, A'y kept ---------------------------------------------------
 
-@row_products.register(RowCoupling)
-def _(c, momentum, order, lo, hi, out):
-    rows_dot(c.rows, order, lo, hi, c.xbar, out)
+@row_products.register(RowState)
+def products_with_rows(state, momentum, tile):
+    rows_dot(state.rows, tile.order, tile.lo, tile.hi, state.xbar, state.dy)
 
 
-@push_dual.register(RowCoupling)
-def _(c, boost, order, lo, hi, y, dy):
-    rows_axpy(c.rows, order, lo, hi, dy, c.dw)
+@push_dual.register(RowState)
+def add_rows(state, boost, tile):
+    rows_axpy(state.rows, tile.order, tile.lo, tile.hi, state.dy, state.dw)
 
 
-@turn.register(RowCoupling)
-def _(c, boost, order, lo, hi, x):
+@turn.register(RowState)
+def drop_back_to_x(state, boost, previous):
+    order, lo, hi = previous
+    x = state.point.x
     if hi - lo == x.shape[0]:
         return                     # the next block is everything too, and overwrites it
     for k in range(lo, hi):
         j = index(order, k)
-        c.xbar[j] = x[j]
+        state.xbar[j] = x[j]
 
 
-@column_products.register(RowCoupling)
-def _(c, boost, order, lo, hi, out):
+@column_products.register(RowState)
+def look_up_columns(state, boost, tile):
+    order, lo, hi = tile
     for k in range(lo, hi):
         j = index(order, k)
-        out[k - lo] = c.w[j] + boost * c.dw[j]
+        state.dx[k - lo] = state.w[j] + boost * state.dw[j]
 
 
-@push_primal.register(RowCoupling)
-def _(c, momentum, order, lo, hi, x, dx):
+@push_primal.register(RowState)
+def extrapolate_x(state, momentum, tile):
+    order, lo, hi = tile
+    x = state.point.x
     for k in range(lo, hi):
         j = index(order, k)
-        c.xbar[j] = x[j] + (momentum - 1.0) * dx[k - lo]
+        state.xbar[j] = x[j] + (momentum - 1.0) * state.dx[k - lo]
 
 
-@close.register(RowCoupling)
-def _(c, momentum, order, lo, hi, y):
-    absorb(c.rows, order, lo, hi, c.w, c.dw)
+@close.register(RowState)
+def absorb_rows(state, momentum, rows):
+    absorb(state.rows, rows.order, rows.lo, rows.hi, state.w, state.dw)
 
 
-@forget.register(RowCoupling)
-def _(c, base, order, lo, hi):
-    discard(c.rows, order, lo, hi, c.dw)
+@forget.register(RowState)
+def discard_rows(state, rows):
+    discard(state.rows, rows.order, rows.lo, rows.hi, state.dw)
 
 
-@announce.register(RowCoupling)
-def _(c, order, lo, hi):
-    rows_prefetch(c.rows, order, lo, hi)
+@announce.register(RowState)
+def fetch_rows(state, rows):
+    rows_prefetch(state.rows, rows.order, rows.lo, rows.hi)
 
 
-@expect.register(RowCoupling)
-def _(c, order, lo, hi):
-    pass
+@iteration_cost.register(RowState)
+def cost_of_rows(state, rows, columns):
+    return 2 * rows_size(state.rows, rows.order, rows.lo, rows.hi)
 
 
-@iteration_cost.register(RowCoupling)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * rows_size(c.rows, dual_order, dual_lo, dual_hi)
+@load.register(RowState)
+def load_rows(state, operator):
+    state.xbar[:] = state.point.x
+    state.w[:] = operator.rmatvec(state.point.y)
 
 
 # Columns of A walked, A x kept ------------------------------------------------
 
-@row_products.register(ColumnCoupling)
-def _(c, momentum, order, lo, hi, out):
+@row_products.register(ColumnState)
+def look_up_rows(state, momentum, tile):
+    order, lo, hi = tile
     for k in range(lo, hi):
         i = index(order, k)
-        out[k - lo] = c.z[i] + momentum * c.dz[i]
+        state.dy[k - lo] = state.z[i] + momentum * state.dz[i]
 
 
-@push_dual.register(ColumnCoupling)
-def _(c, boost, order, lo, hi, y, dy):
+@push_dual.register(ColumnState)
+def extrapolate_y(state, boost, tile):
+    order, lo, hi = tile
+    y = state.point.y
     for k in range(lo, hi):
         i = index(order, k)
-        c.ybar[i] = y[i] + (boost - 1.0) * dy[k - lo]
+        state.ybar[i] = y[i] + (boost - 1.0) * state.dy[k - lo]
 
 
-@turn.register(ColumnCoupling)
-def _(c, boost, order, lo, hi, x):
-    absorb(c.columns, order, lo, hi, c.z, c.dz)
+@turn.register(ColumnState)
+def absorb_columns(state, boost, previous):
+    absorb(state.columns, previous.order, previous.lo, previous.hi, state.z, state.dz)
 
 
-@column_products.register(ColumnCoupling)
-def _(c, boost, order, lo, hi, out):
-    rows_dot(c.columns, order, lo, hi, c.ybar, out)
+@column_products.register(ColumnState)
+def products_with_columns(state, boost, tile):
+    rows_dot(state.columns, tile.order, tile.lo, tile.hi, state.ybar, state.dx)
 
 
-@push_primal.register(ColumnCoupling)
-def _(c, momentum, order, lo, hi, x, dx):
-    rows_axpy(c.columns, order, lo, hi, dx, c.dz)
+@push_primal.register(ColumnState)
+def add_columns(state, momentum, tile):
+    rows_axpy(state.columns, tile.order, tile.lo, tile.hi, state.dx, state.dz)
 
 
-@close.register(ColumnCoupling)
-def _(c, momentum, order, lo, hi, y):
+@close.register(ColumnState)
+def drop_back_to_y(state, momentum, rows):
+    order, lo, hi = rows
+    y = state.point.y
     for k in range(lo, hi):
         i = index(order, k)
-        c.ybar[i] = y[i]
+        state.ybar[i] = y[i]
 
 
-@announce.register(ColumnCoupling)
-def _(c, order, lo, hi):
-    pass
-
-
-@expect.register(ColumnCoupling)
-def _(c, order, lo, hi):
-    pass
-
-
-@iteration_cost.register(ColumnCoupling)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * rows_size(c.columns, primal_order, primal_lo, primal_hi)
+@iteration_cost.register(ColumnState)
+def cost_of_columns(state, rows, columns):
+    return 2 * rows_size(state.columns, columns.order, columns.lo, columns.hi)
 
 
 # A = UV, U'y and Vx kept ------------------------------------------------------
@@ -257,81 +216,117 @@ def _extrapolate(base, delta, factor, bar):
         delta[k] = 0.0
 
 
-@row_products.register(FactorCoupling)
-def _(c, momentum, order, lo, hi, out):
-    rows_dot(c.U, order, lo, hi, c.vbar, out)
+@row_products.register(FactorState)
+def products_with_left_factor(state, momentum, tile):
+    rows_dot(state.U, tile.order, tile.lo, tile.hi, state.vbar, state.dy)
 
 
-@push_dual.register(FactorCoupling)
-def _(c, boost, order, lo, hi, y, dy):
-    rows_axpy(c.U, order, lo, hi, dy, c.du)
+@push_dual.register(FactorState)
+def add_left_factor(state, boost, tile):
+    rows_axpy(state.U, tile.order, tile.lo, tile.hi, state.dy, state.du)
 
 
-@turn.register(FactorCoupling)
-def _(c, boost, order, lo, hi, x):
-    _extrapolate(c.u, c.du, boost, c.ubar)
+@turn.register(FactorState)
+def extrapolate_left_product(state, boost, previous):
+    _extrapolate(state.u, state.du, boost, state.ubar)
 
 
-@column_products.register(FactorCoupling)
-def _(c, boost, order, lo, hi, out):
-    rows_dot(c.Vt, order, lo, hi, c.ubar, out)
+@column_products.register(FactorState)
+def products_with_right_factor(state, boost, tile):
+    rows_dot(state.Vt, tile.order, tile.lo, tile.hi, state.ubar, state.dx)
 
 
-@push_primal.register(FactorCoupling)
-def _(c, momentum, order, lo, hi, x, dx):
-    rows_axpy(c.Vt, order, lo, hi, dx, c.dv)
+@push_primal.register(FactorState)
+def add_right_factor(state, momentum, tile):
+    rows_axpy(state.Vt, tile.order, tile.lo, tile.hi, state.dx, state.dv)
 
 
-@close.register(FactorCoupling)
-def _(c, momentum, order, lo, hi, y):
-    _extrapolate(c.v, c.dv, momentum, c.vbar)
+@close.register(FactorState)
+def extrapolate_right_product(state, momentum, rows):
+    _extrapolate(state.v, state.dv, momentum, state.vbar)
 
 
-@forget.register(FactorCoupling)
-def _(c, base, order, lo, hi):
-    for k in range(c.u.shape[0]):
-        c.u[k] = base[k]
-    _extrapolate(c.v, c.dv, 1.0, c.vbar)
+@forget.register(FactorState)
+def return_to_kept(state, rows):
+    for k in range(state.u.shape[0]):
+        state.u[k] = state.kept[k]
+    _extrapolate(state.v, state.dv, 1.0, state.vbar)
 
 
-@announce.register(FactorCoupling)
-def _(c, order, lo, hi):
-    rows_prefetch(c.U, order, lo, hi)
+@announce.register(FactorState)
+def fetch_left_factor(state, rows):
+    rows_prefetch(state.U, rows.order, rows.lo, rows.hi)
 
 
-@expect.register(FactorCoupling)
-def _(c, order, lo, hi):
-    pass
-
-
-@iteration_cost.register(FactorCoupling)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
+@iteration_cost.register(FactorState)
+def cost_of_factors(state, rows, columns):
     # Rows may be padded with zeros for speed; those do not count.
-    return 2 * c.d * ((dual_hi - dual_lo) + (primal_hi - primal_lo))
+    return 2 * state.d * ((rows.hi - rows.lo) + (columns.hi - columns.lo))
+
+
+@load.register(FactorState)
+def load_factors(state, operator):
+    multiply_transposed(state.U, state.point.y, state.u)
+    multiply_transposed(state.Vt, state.point.x, state.v)
+    state.vbar[:] = state.v
+    state.kept[:] = state.u
 
 
 # From operators -----------------------------------------------------------------------------
 
-@singledispatch
-def primal_dual_state(operator, keep, dual, primal):
-    """State for DSPDC's kernel, at x = 0 and y = 0.
+class Arranged(NamedTuple):
+    """A state, and how its vectors are ordered.
+
+    Attributes
+    ----------
+    state : NamedTuple, or an object where the blocks of x are matrices
+    dual, primal : the samplers to use with it
+        Where storage has been arranged by the blocks of a partition, the order is None:
+        x, or y and b, are then in the order of the partition that was given, and a block
+        is contiguous.
+    x_order, y_order : ndarray or None
+        Those orders, None where nothing was rearranged.
+    """
+
+    state: object
+    dual: object
+    primal: object
+    x_order: object
+    y_order: object
+
+
+def primal_dual_state(problem, dual, primal, kind, by_coordinate=False):
+    """The state of the primal-dual loop on a problem, at x = 0 and y = 0.
 
     Parameters
     ----------
-    operator : Operator
-    keep : {"rows", "columns"}
-        Whether to walk rows (and keep A'y) or columns (and keep A x), for
-        operators where that is a choice.
-    dual, primal : Partition or Subset
+    problem : Problem
+    dual, primal : Partition, Subset, Weighted or Stepped
         How blocks are drawn.
+    kind : NamedTuple
+        What rows are multiplied with, for states that move x lazily; see `lazy`.
+    by_coordinate : bool
+        Whether tau is one a coordinate.
 
     Returns
     -------
-    coupling : NamedTuple
-    dual, primal : the samplers to use with it
-        Where the operator has arranged its storage by the blocks of a
-        partition, the order is None: x, or y and b, are then in the order
-        of the partition that was given, and a block is contiguous.
+    Arranged
+    """
+    keep = "rows" if dual.inverse_probability >= primal.inverse_probability else "columns"
+    state, *used = make_state(problem.operator, problem, keep, dual, primal, kind, by_coordinate)
+    orders = (
+        given.order if sampler.order is None else None
+        for given, sampler in zip((primal, dual), reversed(used), strict=True)
+    )
+    return Arranged(state, *used, *orders)
+
+
+@singledispatch
+def make_state(operator, problem, keep, dual, primal, kind, by_coordinate):
+    """`primal_dual_state` of a kind of operator: the state and the samplers to use with it.
+
+    `keep` says whether to walk rows (and keep A'y) or columns (and keep A x), for
+    operators where that is a choice.
     """
     raise TypeError(f"{type(operator).__name__} has no primal-dual state")
 
@@ -342,14 +337,24 @@ def primal_dual_cost(operator, r, s):
     return operator.multiply_adds / np.maximum(r, s)
 
 
-@primal_dual_state.register(StoredOperator)
-def stored_state(operator, keep, dual, primal):
+def point_at_zero(problem, given, used, x=None):
+    """x = 0 and y = 0, with labels in the order of the dual sampler that is used."""
+    b = problem.b if used.order is not None else problem.b[given.order]
+    x = np.zeros(problem.x_shape) if x is None else x
+    return Point(x, np.zeros(problem.shape[0]), b, problem.reg)
+
+
+@make_state.register(StoredOperator)
+def stored_state(operator, problem, keep, dual, primal, kind, by_coordinate):
     n, p = operator.shape
+    buffer = np.empty(TILE)
     if keep == "rows":
-        rows, primal = _numbered(operator.rows, primal)
-        return RowCoupling(rows, *np.zeros((3, p))), dual, primal
-    columns, dual = _numbered(operator.columns, dual)
-    return ColumnCoupling(columns, *np.zeros((3, n))), dual, primal
+        rows, used = _numbered(operator.rows, primal)
+        point = point_at_zero(problem, dual, dual)
+        return RowState(point, buffer, buffer, rows, *np.zeros((3, p))), dual, used
+    columns, used = _numbered(operator.columns, dual)
+    point = point_at_zero(problem, dual, used)
+    return ColumnState(point, buffer, buffer, columns, *np.zeros((3, n))), used, primal
 
 
 def _numbered(rows, sampler):
@@ -365,13 +370,16 @@ def _numbered(rows, sampler):
     return rows, Partition(sampler.starts, None)
 
 
-@primal_dual_state.register(FactorizedOperator)
-def factor_state(operator, keep, dual, primal):
-    U, dual = _arranged(operator.U, dual)
-    Vt, primal = _arranged(operator.Vt, primal)
+@make_state.register(FactorizedOperator)
+def factor_state(operator, problem, keep, dual, primal, kind, by_coordinate):
+    U, used_dual = _arranged(operator.U, dual)
+    Vt, used_primal = _arranged(operator.Vt, primal)
     whole_lines = -(-U.shape[1] // 8) * 8
-    kept = aligned((6, whole_lines))[:, :U.shape[1]]
-    return FactorCoupling(operator.d, DenseRows(U), DenseRows(Vt), *kept), dual, primal
+    kept = aligned((7, whole_lines))[:, :U.shape[1]]
+    buffer = np.empty(TILE)
+    point = point_at_zero(problem, dual, used_dual)
+    state = FactorState(point, buffer, buffer, operator.d, DenseRows(U), DenseRows(Vt), *kept)
+    return state, used_dual, used_primal
 
 
 @primal_dual_cost.register(FactorizedOperator)

@@ -1,20 +1,21 @@
-"""What methods keep between iterations on block operators.
+"""What the primal-dual loop keeps where the blocks of x are matrices.
 
-The same calls as in `couplings` and `dual`, for matrices instead of numbers;
-an iteration is a few large products, so all this is plain Python and the
-methods' loops run on it as they are. Dual blocks are handled whole.
+The same calls as for numbers; an iteration is a few large products, so all this is
+plain Python and `iterate` runs on it as it is. Dual blocks are handled whole.
 """
 
+import threading
 from functools import singledispatch
+from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.kernel_cache import njit
+from ..engine.psd_projection import each
 from ..engine.sampling import Partition, Weighted
-from ..engine.symmetric import pack, pack_step, unpack, unpack_sum
-from ..model.dual_rules import dual_change, dual_step
-from ..model.regularizers import conjugate_blocks
-from ..operators.matrix_blocks import BlockOperator
+from ..engine.symmetric import pack, pack_step, unpack_sum
+from ..model.regularizers import primal_step
+from ..operators.matrix_blocks import BlockOperator, Plans, indices
 from ..operators.rank_one import RankOneOperator
 from ..operators.rank_one_loops import (
     AHEAD,
@@ -30,269 +31,240 @@ from ..operators.rank_one_loops import (
     turned,
     workspace,
 )
-from . import dual
-from . import primal_dual as couplings
-
-#: Blocks that are renewed together: enough for the threads, not so many as to need much memory.
-TOGETHER = 32
-
-
-class _Plans:
-    """The operator's plans of row blocks; those of a partition are kept."""
-
-    def __init__(self, operator, fixed):
-        self.operator = operator
-        self.kept = {} if fixed else None
-        self.current = None
-
-    def turn_to(self, order, lo, hi):
-        """The plan of the block that an iteration begins with; `current` until the next."""
-        plan = None if self.kept is None else self.kept.get(lo)
-        if plan is None:
-            plan = self.operator.plan(_indices(order, lo, hi))
-            if self.kept is not None:
-                self.kept[lo] = plan
-        self.current = plan
-        return plan
-
-
-def _indices(order, lo, hi):
-    return np.arange(lo, hi) if order is None else order[lo:hi]
+from .iteration import (
+    close,
+    column_products,
+    dual_change,
+    dual_half,
+    dual_step,
+    expect,
+    forget,
+    iteration_cost,
+    load,
+    primal_half,
+    push_dual,
+    push_primal,
+    row_products,
+    turn,
+)
+from .primal_dual import make_state, point_at_zero, primal_dual_cost
 
 
 class BlockRows:
-    """Rows walked, A'y kept, with what the current iteration added to it in `dw`."""
+    """Rows walked, A'y kept, with what the current iteration added to it in `dw`.
 
-    def __init__(self, operator, sampler):
+    `kept` is the A'y that an iteration which leaves y as it was returns to, once loaded.
+    """
+
+    def __init__(self, operator, problem, dual):
         self.operator = operator
-        self.plans = _Plans(operator, isinstance(sampler, Partition | Weighted))
+        self.point = point_at_zero(problem, dual, dual)
+        self.dy = np.empty(dual.largest)
+        self.plans = Plans(operator, isinstance(dual, Partition | Weighted))
         self.xbar, self.w, self.dw = (operator.packed_zeros() for _ in range(3))
+        self.kept = None
         self.touched, self.wanted = np.zeros((2, operator.shape[1]), dtype=bool)
-
-    def load(self, operator, x, y):
-        pack(x, self.xbar)
-        self.w[:] = operator.rmatvec_packed(y)
-
-    def ascend(self, rule, order, lo, hi, b, y, dy):
-        """The dual half of an iteration."""
-        plan = self.plans.turn_to(order, lo, hi)
-        blocks = dual_ascent(
-            self.operator, plan, _indices(order, lo, hi), rule, b, y, self.xbar, self.w, self.dw,
-            self.wanted, dy,
-        )
-        self.touched[:] = blocks is None
-        if blocks is not None:
-            self.touched[blocks] = True
 
 
 class BlockColumns:
     """Columns walked, A x kept, with what the last iteration added to it in `dz`."""
 
-    def __init__(self, operator, sampler):
+    def __init__(self, operator, problem, dual, primal):
         self.operator = operator
+        self.point = point_at_zero(problem, dual, dual)
+        self.dy = np.empty(dual.largest)
+        self.dx = np.empty((primal.largest, *problem.x_shape[1:]))
         self.ybar, self.z, self.dz = np.zeros((3, operator.shape[0]))
 
 
-@couplings.turn.register(BlockRows)
-def _(c, boost, order, lo, hi, x):
-    if lo < hi < lo + len(x):
-        pack_step(_indices(order, lo, hi), x, None, 0.0, c.xbar)
+@make_state.register(BlockOperator)
+def block_state(operator, problem, keep, dual, primal, kind, by_coordinate):
+    if keep == "rows":
+        return BlockRows(operator, problem, dual), dual, primal
+    return BlockColumns(operator, problem, dual, primal), dual, primal
 
 
-@couplings.column_products.register(BlockRows)
-def _(c, boost, order, lo, hi, out):
-    # w contains dw already.
-    unpack_sum(_indices(order, lo, hi), c.w, c.dw, boost - 1.0, c.touched, out)
+@primal_dual_cost.register(RankOneOperator)
+def rank_one_cost(operator, r, s):
+    # The column of the shared block is as long as all others together.
+    times = np.where((r < s) & (operator.common >= 0 and len(operator.own) > 1), 2, 1)
+    return times * (operator.multiply_adds / np.maximum(r, s))
 
 
-@couplings.push_primal.register(BlockRows)
-def _(c, momentum, order, lo, hi, x, dx):
-    pack_step(_indices(order, lo, hi), x, dx, momentum - 1.0, c.xbar)
+# Rows walked ----------------------------------------------------------------------------------
+
+@dual_half.register(BlockRows)
+def ascend_rows(state, rule, steps, rows):
+    plan = state.plans.turn_to(rows.order, rows.lo, rows.hi)
+    dual = DualRows(indices(*rows), state.point.b, state.point.y)
+    kept = state.w, state.dw, state.wanted
+    blocks = dual_ascent(state.operator, plan, rule, dual, state.xbar, kept, state.dy)
+    state.touched[:] = blocks is None
+    if blocks is not None:
+        state.touched[blocks] = True
 
 
-@couplings.close.register(BlockRows)
-def _(c, momentum, order, lo, hi, y):
-    pass
+_own = threading.local()
 
 
-@couplings.forget.register(BlockRows)
-def _(c, base, order, lo, hi):
-    c.w[c.touched] = base[c.touched]
+def _block_buffer(shape):
+    """Room for one matrix, which stays in the cache of the thread that asks."""
+    buffer = getattr(_own, "buffer", None)
+    if buffer is None or buffer.shape[1:] != shape:
+        buffer = _own.buffer = np.empty((1, *shape))
+    return buffer
 
 
-@couplings.announce.register(BlockRows)
-def _(c, order, lo, hi):
-    pass
+@primal_half.register(BlockRows)
+def step_matrices(state, rule, steps, rows, columns):
+    # Blocks have nothing to do with each other here, so each is done on one thread.
+    x = state.point.x
+
+    def step(k):
+        block, buffer = indices(columns.order, k, k + 1), _block_buffer(x.shape[1:])
+        # w contains dw already.
+        unpack_sum(block, state.w, state.dw, steps.boost - 1.0, state.touched, buffer)
+        done = primal_step(
+            state.point.reg, columns.order, k, k + 1, x, steps.tau, steps.tau_over_n, buffer
+        )
+        pack_step(block, x, buffer, steps.momentum - 1.0, state.xbar)
+        return done
+    return sum(each(step, range(columns.lo, columns.hi), x.shape[1]))
 
 
-@couplings.expect.register(BlockRows)
-def _(c, order, lo, hi):
+@turn.register(BlockRows)
+def drop_matrices_back(state, boost, previous):
+    x = state.point.x
+    if previous.lo < previous.hi < previous.lo + len(x):
+        pack_step(indices(*previous), x, None, 0.0, state.xbar)
+
+
+@forget.register(BlockRows)
+def return_to_kept_matrices(state, rows):
+    state.w[state.touched] = state.kept[state.touched]
+
+
+@expect.register(BlockRows)
+def want_columns(state, columns):
     # Of what the dual half adds to A'y, only these blocks will be asked for.
-    c.wanted[:] = lo < 0
-    if lo >= 0:
-        c.wanted[_indices(order, lo, hi)] = True
+    state.wanted[:] = columns.lo < 0
+    if columns.lo >= 0:
+        state.wanted[indices(*columns)] = True
 
 
-@couplings.iteration_cost.register(BlockRows)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * c.operator.row_cost(c.plans.current)
+@iteration_cost.register(BlockRows)
+def cost_of_matrix_rows(state, rows, columns):
+    return 2 * state.operator.row_cost(state.plans.current)
 
 
-@couplings.row_products.register(BlockColumns)
-def _(c, momentum, order, lo, hi, out):
-    rows = _indices(order, lo, hi)
-    out[:len(rows)] = c.z[rows] + momentum * c.dz[rows]
+@load.register(BlockRows)
+def load_matrices(state, operator):
+    pack(state.point.x, state.xbar)
+    state.w[:] = operator.rmatvec_packed(state.point.y)
+    state.kept = state.w.copy()
 
 
-@couplings.push_dual.register(BlockColumns)
-def _(c, boost, order, lo, hi, y, dy):
-    rows = _indices(order, lo, hi)
-    c.ybar[rows] = y[rows] + (boost - 1.0) * dy[:len(rows)]
+# Columns walked -------------------------------------------------------------------------------
+
+@row_products.register(BlockColumns)
+def look_up_matrix_rows(state, momentum, tile):
+    rows = indices(*tile)
+    state.dy[:len(rows)] = state.z[rows] + momentum * state.dz[rows]
 
 
-@couplings.turn.register(BlockColumns)
-def _(c, boost, order, lo, hi, x):
-    c.z += c.dz
+@push_dual.register(BlockColumns)
+def extrapolate_y_for_matrices(state, boost, tile):
+    rows = indices(*tile)
+    state.ybar[rows] = state.point.y[rows] + (boost - 1.0) * state.dy[:len(rows)]
 
 
-@couplings.column_products.register(BlockColumns)
-def _(c, boost, order, lo, hi, out):
-    c.operator.add_columns(_indices(order, lo, hi), c.ybar, out[:hi - lo])
+@turn.register(BlockColumns)
+def absorb_matrix_columns(state, boost, previous):
+    state.z += state.dz
 
 
-@couplings.push_primal.register(BlockColumns)
-def _(c, momentum, order, lo, hi, x, dx):
-    c.dz[:] = c.operator.column_products(_indices(order, lo, hi), dx[:hi - lo])
+@column_products.register(BlockColumns)
+def products_with_matrix_columns(state, boost, tile):
+    state.operator.add_columns(indices(*tile), state.ybar, state.dx[:tile.hi - tile.lo])
 
 
-@couplings.close.register(BlockColumns)
-def _(c, momentum, order, lo, hi, y):
-    rows = _indices(order, lo, hi)
-    c.ybar[rows] = y[rows]
+@push_primal.register(BlockColumns)
+def add_matrix_columns(state, momentum, tile):
+    changes = state.dx[:tile.hi - tile.lo]
+    state.dz[:] = state.operator.column_products(indices(*tile), changes)
 
 
-@couplings.announce.register(BlockColumns)
-def _(c, order, lo, hi):
-    pass
+@close.register(BlockColumns)
+def drop_back_to_y_for_matrices(state, momentum, rows):
+    rows = indices(*rows)
+    state.ybar[rows] = state.point.y[rows]
 
 
-@couplings.expect.register(BlockColumns)
-def _(c, order, lo, hi):
-    pass
-
-
-@couplings.iteration_cost.register(BlockColumns)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return 2 * c.operator.column_cost(_indices(primal_order, primal_lo, primal_hi))
-
-
-class BlockKeptDual:
-    """w = -A'y/n kept, and x = grad g*(w) of the blocks where w has changed renewed."""
-
-    def __init__(self, operator, w):
-        self.operator = operator
-        self.plans = _Plans(operator, True)
-        self.w = w
-        self.x = np.empty_like(self.w)
-        self.wanted = np.zeros(len(self.w), dtype=bool)
-
-
-@dual.primal_products.register(BlockKeptDual)
-def _(c, reg, order, lo, hi, out):
-    c.operator.row_products(c.plans.turn_to(order, lo, hi), c.x, out)
-
-
-@dual.push.register(BlockKeptDual)
-def _(c, reg, order, lo, hi, dy):
-    coef = dy[:hi - lo] / -c.operator.shape[0]
-    # What a batch adds is never asked for by itself.
-    return _renew(c, reg, c.operator.add_rows(c.plans.current, coef, c.w, c.w, c.wanted))
-
-
-@dual.refresh.register(BlockKeptDual)
-def _(c, reg):
-    return _renew(c, reg, None)
-
-
-def _renew(c, reg, blocks):
-    blocks = np.arange(len(c.w)) if blocks is None else blocks
-    done = 0
-    for k in range(0, len(blocks), TOGETHER):
-        some = blocks[k:k + TOGETHER]
-        matrices = unpack(c.w[some], c.operator.d)
-        done += conjugate_blocks(reg, some, matrices)
-        c.x[some] = pack(matrices)
-    return done
-
-
-@dual.announce.register(BlockKeptDual)
-def _(c, order, lo):
-    pass
-
-
-@dual.fetch.register(BlockKeptDual)
-def _(c, order, lo, hi, b, y, rho):
-    pass
-
-
-@dual.batch_cost.register(BlockKeptDual)
-def _(c, order, lo, hi):
-    return 2 * c.operator.row_cost(c.plans.current)
+@iteration_cost.register(BlockColumns)
+def cost_of_matrix_columns(state, rows, columns):
+    return 2 * state.operator.column_cost(indices(*columns))
 
 
 # Dual steps of a block of rows ----------------------------------------------------------------
 
+class DualRows(NamedTuple):
+    """Which dual coordinates are stepped, and their vectors."""
+
+    rows: np.ndarray
+    b: np.ndarray
+    y: np.ndarray
+
+
 @singledispatch
-def dual_ascent(operator, plan, rows, rule, b, y, X, total, delta, wanted, buffer):
-    """Dual steps of the rows at z = A x, and `add_rows` of the changes of y."""
+def dual_ascent(operator, plan, rule, dual, X, kept, buffer):
+    """Dual steps of the rows at z = A x, and `add_rows` of the changes of y to what is kept.
+
+    Returns the blocks touched, None for all.
+    """
     operator.row_products(plan, X, buffer)
-    dual_step(rule, rows, 0, len(rows), b, y, buffer)
-    return operator.add_rows(plan, buffer, total, delta, wanted)
+    dual_step(rule, dual.rows, 0, len(dual.rows), dual.b, dual.y, buffer)
+    return operator.add_rows(plan, buffer, *kept)
 
 
 @dual_ascent.register(RankOneOperator)
-def dual_ascent_by_groups(operator, plan, rows, rule, b, y, X, total, delta, wanted, buffer):
+def dual_ascent_by_groups(operator, plan, rule, dual, X, kept, buffer):
     if plan.by_group is None or np.diff(plan.bounds).max() > SLICE:
-        return dual_ascent.dispatch(object)(
-            operator, plan, rows, rule, b, y, X, total, delta, wanted, buffer
-        )
-    forms = np.empty(len(plan.ids))
-
-    def part(span, shared):
-        ascend_groups(
-            operator.points, operator.ends, plan.ids, plan.groups, plan.bounds, operator.own,
-            operator.common, plan.indptr, plan.terms, plan.signs, plan.by_group, plan.row_bounds,
-            rows, X, rule, b, y, forms, *span, workspace(operator.d), total, delta, wanted, shared,
-        )
-    return operator.in_parts(part, plan.groups, plan.bounds, total, delta, wanted)
+        return dual_ascent.dispatch(object)(operator, plan, rule, dual, X, kept, buffer)
+    return operator.in_parts(
+        lambda span, sums: ascend_groups(
+            operator.all_vectors, plan, rule, dual, X, sums, span, workspace(operator.d)
+        ), plan, *kept,
+    )
 
 
 @njit(nogil=True)
-def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms, signs, by_group,
-                  row_bounds, rows, X, rule, b, y, forms, lo, hi, space, total, delta, wanted,
-                  shared):
-    """Dual steps of the rows of the groups lo to hi - 1, and what they add to A'y.
+def ascend_groups(vectors, plan, rule, dual, X, sums, span, space):
+    """Dual steps of the rows of the groups of a span, and what they add to A'y.
 
     For rows with all their terms in one group: `quadratic_forms`, the dual
     step, and `rank_one_sums` of the changes, group by group, so that a group's
     vectors are collected once. Up to ``SLICE`` vectors a group.
     """
+    points, ends, own = vectors.points, vectors.ends, vectors.own
+    ids, groups, bounds = plan.ids, plan.groups, plan.bounds
+    forms = space.group
     d = points.shape[1]
-    M, D, T, W = space.metric, space.vectors, space.scaled, space.total
+    M, D, T, total_of_group = space.metric, space.vectors, space.scaled, space.total
+    lo, hi = span
     for t in range(lo, hi):
         g = groups[t]
         first, last = bounds[t], bounds[t + 1]
         count = last - first
         gather(points, ends, ids, first, last, D)
-        group_metric(X, own[g], common, M)
+        group_metric(X, own[g], vectors.common, M)
         if own[g] >= 0:
-            fetch_part(total, own[g], 0, total.shape[1])
+            fetch_part(sums.total, own[g], 0, sums.total.shape[1])
         for begin in range(0, count, LANES):
             some = min(LANES, count - begin)
             turned(D, begin, some, d, space.lanes)
             forms_of_lanes(M, d, space.lanes, space.forms)
             for e in range(some):
-                forms[first + begin + e] = space.forms[e]
+                forms[begin + e] = space.forms[e]
         if t + 1 < hi:
             fetch(points, ends, ids, last, last + AHEAD)
             if own[groups[t + 1]] >= 0:
@@ -301,14 +273,14 @@ def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms,
         coef = space.lanes
         for e in range(count):
             coef[e] = 0.0
-        for k in range(row_bounds[t], row_bounds[t + 1]):
-            r = by_group[k]
+        for k in range(plan.row_bounds[t], plan.row_bounds[t + 1]):
+            r = plan.by_group[k]
             z = 0.0
-            for e in range(indptr[r], indptr[r + 1]):
-                z += signs[e] * forms[terms[e]]
-            step = dual_change(rule, rows[r], z, b, y)
-            for e in range(indptr[r], indptr[r + 1]):
-                coef[terms[e] - first] += signs[e] * step
+            for e in range(plan.indptr[r], plan.indptr[r + 1]):
+                z += plan.signs[e] * forms[plan.terms[e] - first]
+            step = dual_change(rule, dual.rows[r], z, dual.b, dual.y)
+            for e in range(plan.indptr[r], plan.indptr[r + 1]):
+                coef[plan.terms[e] - first] += plan.signs[e] * step
         used = 0
         for e in range(count):
             if coef[e] != 0.0:
@@ -317,27 +289,7 @@ def ascend_groups(points, ends, ids, groups, bounds, own, common, indptr, terms,
                     D[used, c] = v
                     T[used, c] = coef[e] * v
                 used += 1
-        if used == 0 and not (own[g] >= 0 and wanted[own[g]]):
+        if used == 0 and not (own[g] >= 0 and sums.wanted[own[g]]):
             continue
-        add_slice(D, T, used, W.shape[1], True, W)
-        add_packed(W, d, own[g], total, delta, wanted, shared)
-
-
-# From operators -----------------------------------------------------------------------------
-
-@couplings.primal_dual_state.register(BlockOperator)
-def block_state(operator, keep, dual, primal):
-    kind = BlockRows if keep == "rows" else BlockColumns
-    return kind(operator, dual), dual, primal
-
-
-@couplings.primal_dual_cost.register(RankOneOperator)
-def rank_one_cost(operator, r, s):
-    # The column of the shared block is as long as all others together.
-    times = np.where((r < s) & (operator.common >= 0 and len(operator.own) > 1), 2, 1)
-    return times * (operator.multiply_adds / np.maximum(r, s))
-
-
-@dual.dual_state.register(BlockOperator)
-def block_dual_state(operator, y):
-    return BlockKeptDual(operator, operator.rmatvec_packed(y) / -operator.shape[0])
+        add_slice(D, T, used, total_of_group.shape[1], True, total_of_group)
+        add_packed(total_of_group, d, own[g], sums)

@@ -3,8 +3,8 @@
 Without an l1 term a proximal step is x = a (x - (tau/n) w), a = 1/(1 + tau lam),
 for all coordinates but those of the rows drawn, w being A'y. So x = alpha u +
 beta w with two numbers alpha and beta that follow the steps, and u and w change
-in the rows drawn alone. An iteration costs O(nnz(I)) as in
-`benchmark_dspdc.state.lazy`, without its closed forms and its clock.
+in the rows drawn alone. An iteration costs O(nnz(I)) as in `lazy`, without its
+closed forms and its clock.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,32 @@ import numpy as np
 
 from ..engine.dispatch import at, generic
 from ..engine.kernel_cache import njit
-from ..model.dual_rules import dual_step
+from ..engine.sampling import Partition
 from ..model.regularizers import reg_prox, reg_thresholds
-from ..operators.row_loops import SparseRows, aligned, row_span
-from .lazy import LazyRows, Plain, Summed, fetch_states, lazy_rows, register_rows, settle
+from ..operators.row_loops import TILE, SparseRows, aligned, row_span
+from ..operators.sparse import SparseOperator
+from .iteration import (
+    Point,
+    announce,
+    dual_half,
+    dual_step,
+    iteration_cost,
+    keeps_change,
+    load,
+    primal_half,
+    settle,
+    solution,
+)
+from .lazy import (
+    Plain,
+    Summed,
+    cost_of_next_rows,
+    fetch_next_rows,
+    fetch_states,
+    lazy_rows,
+    moves_lazily,
+)
+from .primal_dual import make_state, point_at_zero, stored_state
 
 #: What the doubles of a coordinate are: total = ALPHA_SUM u + BETA_SUM w + REST.
 U, W, REST, SPARE = range(4)
@@ -28,14 +50,14 @@ ALPHA, BETA, ALPHA_SUM, BETA_SUM = range(4)
 LEAST = 1e-3
 
 
-class LinearRows(NamedTuple):
+class ScaledRows(NamedTuple):
     """As `LazyRows`, for regularisers that do not threshold.
 
     Attributes
     ----------
     kind : Plain or Summed
     rows : SparseRows
-    state : ndarray of shape (p, 2 or 4)
+    memory : ndarray of shape (p, 2 or 4)
         u and w; further what the sum of all iterates has besides them.
     scale : ndarray of shape (4,)
         alpha, beta, and the sums of both.
@@ -46,127 +68,141 @@ class LinearRows(NamedTuple):
         that many steps make, little is lost by cancellation.
     """
 
+    point: Point
+    dy: np.ndarray
     kind: object
     rows: SparseRows
-    state: np.ndarray
+    memory: np.ndarray
     scale: np.ndarray
     clock: np.ndarray
     limit: int
 
-    @property
-    def x(self):
-        return self.state[:, U]
-
-    @property
-    def total(self):
-        return self.state[:, REST]
-
     def copied(self):
-        """The same with its own memory, but for the matrix."""
+        """The same with its own memory, but for the matrix and the point."""
         return self._replace(
-            state=self.state.copy(), scale=self.scale.copy(), clock=self.clock.copy()
+            memory=self.memory.copy(), scale=self.scale.copy(), clock=self.clock.copy()
         )
 
-    def load(self, operator, x, y):
-        """Keep what belongs to x, which must be up to date, and y."""
-        self.state[:, W] = operator.rmatvec(y)
 
-
-def rows_of_all(rows, p, dual, kind, reg):
-    """Rows for a method that moves all of x, of the simplest kind that will do."""
-    if not isinstance(kind, (Plain, Summed)) or reg_thresholds(reg):
-        return lazy_rows(rows, p, kind)
+def scaled_rows(problem, rows, dual, kind):
+    """At x = 0 and y = 0."""
+    p = problem.shape[1]
     # Renewing u then takes less than a fourth of the iterations' time.
     epochs = max(1.0, 4.0 * p / max(len(rows.data), 1))
     limit = int(epochs * dual.inverse_probability)
-    width = 2 if isinstance(kind, Plain) else 4
-    scale = np.array([1.0, 0.0, 0.0, 0.0])
-    return LinearRows(kind, rows, aligned((p, width)), scale, np.array([0, -1]), limit)
+    memory = aligned((p, 2 if isinstance(kind, Plain) else 4))
+    return ScaledRows(
+        point_at_zero(problem, dual, dual, memory[:, U]), np.empty(max(TILE, dual.largest)), kind,
+        rows, memory, np.array([1.0, 0.0, 0.0, 0.0]), np.array([0, -1]), limit,
+    )
 
 
-#: What a method that moves all of x has to settle before it looks at x.
-ROWS_OF_ALL = (LazyRows, LinearRows)
+@make_state.register(SparseOperator)
+def sparse_state(operator, problem, keep, dual, primal, kind, by_coordinate):
+    if not moves_lazily(operator, dual.inverse_probability, primal.inverse_probability):
+        return stored_state(operator, problem, keep, dual, primal, kind, by_coordinate)
+    linear = isinstance(kind, (Plain, Summed)) and not reg_thresholds(problem.reg)
+    make = scaled_rows if linear and not by_coordinate else lazy_rows
+    whole = Partition(np.array([0, operator.shape[1]]), None)
+    return make(problem, operator.rows, dual, kind), dual, whole
 
 
 @generic
-def add_rest(kind, state, j, added):
+def add_rest(kind, memory, j, added):
     """Keep the sum of all iterates, where there is one."""
 
 
 @add_rest.register(Plain)
-def _(kind, state, j, added):
+def add_nothing(kind, memory, j, added):
     pass
 
 
 @add_rest.register(Summed)
-def _(kind, state, j, added):
-    state[j, REST] += added
+def add_to_sum(kind, memory, j, added):
+    memory[j, REST] += added
 
 
-@njit(inline=True)
-def linear_dual_half(c, rule, order, lo, hi, b, y, dy):
-    """Products with the rows, and the rule; `dy` has room for all of them."""
-    data, columns, state = c.rows.data, c.rows.indices, c.state
-    alpha, beta = c.scale[ALPHA], c.scale[BETA]
+@dual_half.register(ScaledRows)
+def scaled_dual_half(state, rule, steps, rows):
+    """Products with the rows, and the rule; the buffer has room for all of them."""
+    order, lo, hi = rows
+    data, columns, memory = state.rows.data, state.rows.indices, state.memory
+    alpha, beta = state.scale[ALPHA], state.scale[BETA]
     for k in range(lo, hi):
-        start, stop = row_span(c.rows, at(order, k))
+        start, stop = row_span(state.rows, at(order, k))
         of_u = 0.0
         of_w = 0.0
         for e in range(start, stop):
             j = columns[e]
-            of_u += data[e] * state[j, U]
-            of_w += data[e] * state[j, W]
-        dy[k - lo] = alpha * of_u + beta * of_w
-    dual_step(rule, order, lo, hi, b, y, dy)
+            of_u += data[e] * memory[j, U]
+            of_w += data[e] * memory[j, W]
+        state.dy[k - lo] = alpha * of_u + beta * of_w
+    dual_step(rule, order, lo, hi, state.point.b, state.point.y, state.dy)
 
 
-@njit(inline=True)
-def linear_primal_half(c, reg, order, lo, hi, constants, absorb, dy):
-    """The step of all coordinates; with `absorb` what the iteration added stays in A'y."""
-    data, columns, state, scale = c.rows.data, c.rows.indices, c.state, c.scale
-    shrink = reg_prox(reg, 1.0, constants.tau)
-    step = shrink * constants.tau_over_n
+@primal_half.register(ScaledRows)
+def scaled_primal_half(state, rule, steps, rows, columns):
+    """The step of all coordinates."""
+    order, lo, hi = rows
+    data, indices = state.rows.data, state.rows.indices
+    memory, scale = state.memory, state.scale
+    shrink = reg_prox(state.point.reg, 0, 1.0, steps.tau)
+    step = shrink * steps.tau_over_n
     alpha, beta = shrink * scale[ALPHA], shrink * scale[BETA] - step
     # Of a change c of w, x takes -step r c; that part of it which beta w has is taken out.
-    of_u = -(constants.boost * step + (beta if absorb else 0.0)) / alpha
-    of_rest = -(scale[ALPHA_SUM] * of_u + (scale[BETA_SUM] if absorb else 0.0))
-    if c.clock[1] >= 0:
-        fetch_states(c, c.clock[1])
+    of_u = -(steps.boost * step + (beta if keeps_change(rule) else 0.0)) / alpha
+    of_rest = -(scale[ALPHA_SUM] * of_u + (scale[BETA_SUM] if keeps_change(rule) else 0.0))
+    if state.clock[1] >= 0:
+        fetch_states(state, state.clock[1])
     for k in range(lo, hi):
-        change = dy[k - lo]
+        change = state.dy[k - lo]
         if change != 0.0:
-            start, stop = row_span(c.rows, at(order, k))
+            start, stop = row_span(state.rows, at(order, k))
             for e in range(start, stop):
-                j = columns[e]
+                j = indices[e]
                 added = change * data[e]
-                state[j, U] += of_u * added
-                if absorb:
-                    state[j, W] += added
-                add_rest(c.kind, state, j, of_rest * added)
+                memory[j, U] += of_u * added
+                if keeps_change(rule):
+                    memory[j, W] += added
+                add_rest(state.kind, memory, j, of_rest * added)
     scale[ALPHA], scale[BETA] = alpha, beta
     scale[ALPHA_SUM] += alpha
     scale[BETA_SUM] += beta
-    c.clock[0] += 1
-    if alpha < LEAST or c.clock[0] >= c.limit:
-        _renew(c)
+    state.clock[0] += 1
+    if alpha < LEAST or state.clock[0] >= state.limit:
+        _renew(state)
+    return 0
 
 
 @njit(cache=False)
-def _renew(c):
+def _renew(state):
     """u = x, and the sum as it is."""
-    state, scale = c.state, c.scale
-    for j in range(state.shape[0]):
-        u, w = state[j, U], state[j, W]
-        state[j, U] = scale[ALPHA] * u + scale[BETA] * w
-        add_rest(c.kind, state, j, scale[ALPHA_SUM] * u + scale[BETA_SUM] * w)
+    memory, scale = state.memory, state.scale
+    for j in range(memory.shape[0]):
+        u, w = memory[j, U], memory[j, W]
+        memory[j, U] = scale[ALPHA] * u + scale[BETA] * w
+        add_rest(state.kind, memory, j, scale[ALPHA_SUM] * u + scale[BETA_SUM] * w)
     scale[ALPHA] = 1.0
     scale[BETA] = scale[ALPHA_SUM] = scale[BETA_SUM] = 0.0
-    c.clock[0] = 0
+    state.clock[0] = 0
 
 
-@settle.register(LinearRows)
-def _(c, reg, constants):
-    _renew(c)
+@settle.register(ScaledRows)
+def renew_all(state, steps):
+    _renew(state)
 
 
-register_rows(LinearRows)
+@solution.register(ScaledRows)
+def renewed_x(state, steps):
+    state = state.copied()
+    settle(state, steps)
+    return state.memory[:, U].copy()
+
+
+@load.register(ScaledRows)
+def load_scaled(state, operator):
+    state.memory[:, W] = operator.rmatvec(state.point.y)
+
+
+announce.register(ScaledRows)(fetch_next_rows)
+iteration_cost.register(ScaledRows)(cost_of_next_rows)

@@ -1,104 +1,122 @@
-"""A coupling that several threads work on inside one iteration.
+"""A state that several threads work on inside one iteration.
 
-All threads run the same loop and draw the same blocks, each from its own copy
-of the generator. Of a block each does its part. What a part adds to a kept
-product goes to a sum of its own; those are added when all are done, and all
-else that a part writes belongs to its own coordinates. So the threads compute
-what one would, but for the order of that addition.
+All threads run the same loop and draw the same blocks, and of a block each does its
+part. What a part adds to a kept product goes to a sum of its own; those are added when
+all are done. So the threads compute what one would, but for the order of that addition.
+Waking a sleeping thread takes longer than most iterations, so they look at each other's
+count until all have come as far, and now and then let the system run something else.
 """
 
 import os
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
-from ..engine.barrier import new_board, wait_for_all
 from ..engine.kernel_cache import njit
-from . import primal_dual as couplings
-from .primal_dual import ColumnCoupling, FactorCoupling, RowCoupling
+from .iteration import Block, close, dual_half, iteration_cost, primal_half, solution, turn
+from .primal_dual import ColumnState, FactorState, RowState
 
-#: Seconds of an iteration, as modelled, from which threads pay: two took 0.97 of the time of
-#: one at 2 us, 0.8 at 3 us and 0.73 at 15 us (A = UV, AMD EPYC, November 2026).
-WORTH = 1e-5
+#: Counts are this many integers apart, so that each has a cache line; and how often to look
+#: at another's before the system is asked to run something else.
+APART, PATIENCE = 8, 2000
 
-#: Multiply-adds of an iteration for each number of a sum, from which threads pay.
-SUMMING = 8
-
-#: Which fields sum up what a half of an iteration adds to a product.
-DUAL_SUMS = {RowCoupling: "dw", ColumnCoupling: None, FactorCoupling: "du"}
-PRIMAL_SUMS = {RowCoupling: None, ColumnCoupling: "dz", FactorCoupling: "dv"}
+#: Which fields sum up what the dual and the primal half of an iteration add to a product.
+SUMS = {RowState: ("dw", None), ColumnState: (None, "dz"), FactorState: ("du", "dv")}
 
 
 class Shared(NamedTuple):
-    """What one of several threads has of a coupling.
-
-    Attributes
-    ----------
-    whole : tuple
-        The coupling, the same for all.
-    dual, primal : tuple
-        The same with this thread's sums, for either half of an iteration.
-    dual_sums, primal_sums : ndarray
-        The sums of all threads, one a row.
-    board : ndarray
-        See `benchmark_dspdc.engine.barrier`.
-    me : int
-        This thread's number.
-    """
+    """What the thread `me` has of a state: the whole, and that with its own sums of a half."""
 
     whole: object
     dual: object
     primal: object
     dual_sums: np.ndarray
     primal_sums: np.ndarray
-    board: np.ndarray
+    counts: np.ndarray
     me: int
 
 
-def can_share(coupling):
-    """Whether several threads can work on this kind of coupling, on this system."""
-    return os.name == "posix" and type(coupling) in DUAL_SUMS
+def longest_sum(state):
+    """The longest sum that each thread would have of its own; None if threads cannot share."""
+    if os.name != "posix" or type(state) not in SUMS:
+        return None
+    return max(len(getattr(state, name)) for name in SUMS[type(state)] if name)
 
 
-def longest_sum(coupling):
-    """Length of the longest sum that each thread has of its own."""
-    names = DUAL_SUMS[type(coupling)], PRIMAL_SUMS[type(coupling)]
-    return max(len(getattr(coupling, name)) for name in names if name)
+def shares(state, threads):
+    """The shares of as many threads in a state that is at its start."""
+    names = SUMS[type(state)]
+    sums = [np.zeros((threads, len(getattr(state, name)) if name else 0)) for name in names]
 
-
-def shares(coupling, threads):
-    """The shares of as many threads in a coupling; the first goes on with its sums."""
-    kind, board = type(coupling), new_board(threads)
-    whole, dual_sums = _with_sums(coupling, DUAL_SUMS[kind], threads)
-    whole, primal_sums = _with_sums(whole, PRIMAL_SUMS[kind], threads)
+    def with_sums_of(*mine):
+        fields = {name: sums[k][mine[k]] for k, name in enumerate(names) if name}
+        return state._replace(dy=np.empty_like(state.dy), dx=np.empty_like(state.dx), **fields)
+    counts, whole = np.zeros(threads * APART, dtype=np.int64), with_sums_of(0, 0)
     return [
-        Shared(
-            whole, _own(whole, DUAL_SUMS[kind], dual_sums, me),
-            _own(whole, PRIMAL_SUMS[kind], primal_sums, me), dual_sums, primal_sums, board, me,
-        )
+        Shared(whole, with_sums_of(me, 0), with_sums_of(0, me), *sums, counts, me)
         for me in range(threads)
     ]
 
 
-def _with_sums(coupling, name, threads):
-    if name is None:
-        return coupling, np.zeros((threads, 0))
-    first = getattr(coupling, name)
-    sums = np.zeros((threads, len(first)))
-    sums[0] = first
-    return coupling._replace(**{name: sums[0]}), sums
+def _pointer(builder, context, signature, args):
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    return builder.gep(data, [args[1]])
 
 
-def _own(coupling, name, sums, me):
-    return coupling if name is None else coupling._replace(**{name: sums[me]})
+@intrinsic
+def _publish(typingctx, array, offset, value):
+    """Write an integer after everything that was written before."""
+    def generate(context, builder, signature, args):
+        pointer = _pointer(builder, context, signature, args)
+        builder.store_atomic(args[2], pointer, ordering="release", align=8)
+        return context.get_dummy_value()
+    return types.void(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def _look(typingctx, array, offset):
+    """Read an integer before anything that is read after."""
+    def generate(context, builder, signature, args):
+        pointer = _pointer(builder, context, signature, args)
+        return builder.load_atomic(pointer, ordering="acquire", align=8)
+    return types.int64(array, types.intp), generate
+
+
+@intrinsic
+def _let_others_run(typingctx):
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+    return types.void(), generate
 
 
 @njit(inline=True)
-def part(me, threads, lo, hi):
-    """The part of lo:hi that a thread does; but for the last a multiple of 8 coordinates."""
+def wait_for_all(counts, me):
+    """Return when every thread has called this as often; `me` is the caller's number."""
+    count = counts[me * APART] + 1
+    _publish(counts, me * APART, count)
+    for other in range(counts.shape[0] // APART):
+        looks = 0
+        while _look(counts, other * APART) < count:
+            looks += 1
+            if looks == PATIENCE:
+                looks = 0
+                _let_others_run()
+
+
+@njit(inline=True)
+def part_of(state, block):
+    """The part of a block that a thread does; but for the last a multiple of 8 coordinates."""
+    order, lo, hi = block
+    threads = state.dual_sums.shape[0]
     each = ((hi - lo + 8 * threads - 1) // (8 * threads)) * 8
-    first = min(lo + me * each, hi)
-    return first, min(first + each, hi)
+    first = min(lo + state.me * each, hi)
+    return Block(order, first, min(first + each, hi))
 
 
 @njit(inline=True)
@@ -109,36 +127,39 @@ def _add_up(sums):
             sums[other, k] = 0.0
 
 
-@couplings.turn.register(Shared)
-def _(c, boost, order, lo, hi, x):
-    wait_for_all(c.board, c.me)
-    if c.me == 0:
-        _add_up(c.dual_sums)
-        couplings.turn(c.whole, boost, order, lo, hi, x)
-    wait_for_all(c.board, c.me)
+@dual_half.register(Shared)
+def shared_dual_half(state, rule, steps, rows):
+    dual_half(state.dual, rule, steps, part_of(state, rows))
 
 
-@couplings.close.register(Shared)
-def _(c, momentum, order, lo, hi, y):
-    wait_for_all(c.board, c.me)
-    if c.me == 0:
-        _add_up(c.primal_sums)
-        couplings.close(c.whole, momentum, order, lo, hi, y)
-    wait_for_all(c.board, c.me)
+@primal_half.register(Shared)
+def shared_primal_half(state, rule, steps, rows, columns):
+    return primal_half(state.primal, rule, steps, rows, part_of(state, columns))
 
 
-@couplings.announce.register(Shared)
-def _(c, order, lo, hi):
-    pass
+@turn.register(Shared)
+def shared_turn(state, boost, previous):
+    wait_for_all(state.counts, state.me)
+    if state.me == 0:
+        _add_up(state.dual_sums)
+        turn(state.whole, boost, previous)
+    wait_for_all(state.counts, state.me)
 
 
-@couplings.expect.register(Shared)
-def _(c, order, lo, hi):
-    pass
+@close.register(Shared)
+def shared_close(state, momentum, rows):
+    wait_for_all(state.counts, state.me)
+    if state.me == 0:
+        _add_up(state.primal_sums)
+        close(state.whole, momentum, rows)
+    wait_for_all(state.counts, state.me)
 
 
-@couplings.iteration_cost.register(Shared)
-def _(c, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi):
-    return couplings.iteration_cost(
-        c.whole, dual_order, dual_lo, dual_hi, primal_order, primal_lo, primal_hi
-    )
+@iteration_cost.register(Shared)
+def shared_cost(state, rows, columns):
+    return iteration_cost(state.whole, rows, columns)
+
+
+@solution.register(Shared)
+def shared_solution(state, steps):
+    return solution(state.whole, steps)

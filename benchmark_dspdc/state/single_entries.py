@@ -23,20 +23,22 @@ blocks of matrices
     A block A_i^j is an entry, |A_i^j|_F stands for |a_ij|, and the constant is an upper bound.
 """
 
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.dispatch import generic
+from ..engine.dispatch import entry, generic
 from ..engine.kernel_cache import njit
 from ..engine.sampling import below, uniform
 from ..engine.simd import prefetch
-from ..engine.symmetric import pack
+from ..engine.symmetric import pack, unpack
 from ..engine.threads import side_by_side
+from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient
 from ..operators.dense import DenseOperator
 from ..operators.factorized import FactorizedOperator
 from ..operators.gram import gram, quadratic_forms
-from ..operators.matrix_blocks import MatrixOperator
+from ..operators.matrix_blocks import BlockOperator, MatrixOperator
 from ..operators.rank_one import RankOneOperator
 from ..operators.sparse import SparseOperator
 
@@ -68,7 +70,7 @@ def toss(table, state):
     """A place, uniform, and a chance to decide with."""
 
 
-@generic
+@generic(default=True)
 def look_up(table, k):
     """Ask for what the table has at a place."""
 
@@ -79,33 +81,28 @@ def decide(table, k, chance):
 
 
 @toss.register(Even)
-def _(table, state):
+def toss_even(table, state):
     return below(state, table.count), 0.0
 
 
-@look_up.register(Even)
-def _(table, k):
-    pass
-
-
 @decide.register(Even)
-def _(table, k, chance):
+def decide_even(table, k, chance):
     return k
 
 
 @toss.register(Uneven)
-def _(table, state):
+def toss_uneven(table, state):
     k = below(state, table.odds.shape[0])
     return k, uniform(state)
 
 
 @look_up.register(Uneven)
-def _(table, k):
+def fetch_odds(table, k):
     prefetch(table.odds, 2 * k)
 
 
 @decide.register(Uneven)
-def _(table, k, chance):
+def decide_by_odds(table, k, chance):
     # Without a branch, which would be guessed wrong half of the time.
     other = np.int64(table.odds[k, 1])
     return other + np.int64(chance < table.odds[k, 0]) * (k - other)
@@ -124,12 +121,12 @@ def boosted(table, a):
 
 
 @boosted.register(Even)
-def _(table, a):
+def boost_even(table, a):
     return a * table.count
 
 
 @boosted.register(Uneven)
-def _(table, a):
+def boost_by_square(table, a):
     return table.total / a
 
 
@@ -253,19 +250,16 @@ def collect(entries, slot):
     """i, j and a_ij/pi_ij."""
 
 
-def _throw(entries, state, slot):
+@throw.register(DenseEntries, SparseEntries)
+def throw_once(entries, state, slot):
     k, chance = toss(entries.table, state)
     look_up(entries.table, k)
     entries.slots.rows[slot] = k
     entries.slots.chances[slot, 0] = chance
 
 
-throw.register(DenseEntries)(_throw)
-throw.register(SparseEntries)(_throw)
-
-
 @settle.register(DenseEntries)
-def _(entries, slot):
+def settle_dense(entries, slot):
     slots = entries.slots
     k = decide(entries.table, slots.rows[slot], slots.chances[slot, 0])
     prefetch(entries.a, k)
@@ -276,13 +270,13 @@ def _(entries, slot):
 
 
 @collect.register(DenseEntries)
-def _(entries, slot):
+def collect_dense(entries, slot):
     i, j = entries.slots.rows[slot], entries.slots.columns[slot]
     return i, j, boosted(entries.table, entries.a[i, j])
 
 
 @settle.register(SparseEntries)
-def _(entries, slot):
+def settle_sparse(entries, slot):
     slots = entries.slots
     k = decide(entries.table, slots.rows[slot], slots.chances[slot, 0])
     prefetch(entries.data, k)
@@ -292,14 +286,14 @@ def _(entries, slot):
 
 
 @collect.register(SparseEntries)
-def _(entries, slot):
+def collect_sparse(entries, slot):
     k = entries.slots.rows[slot]
     return (np.int64(entries.rows[k]), np.int64(entries.columns[k]),
             boosted(entries.table, entries.data[k]))
 
 
 @throw.register(FactorEntries)
-def _(entries, state, slot):
+def throw_twice(entries, state, slot):
     slots = entries.slots
     i, slots.chances[slot, 0] = toss(entries.rows, state)
     j, slots.chances[slot, 1] = toss(entries.columns, state)
@@ -310,7 +304,7 @@ def _(entries, state, slot):
 
 
 @settle.register(FactorEntries)
-def _(entries, slot):
+def settle_factors(entries, slot):
     slots, width = entries.slots, entries.U.shape[1]
     i = decide(entries.rows, slots.rows[slot], slots.chances[slot, 0])
     j = decide(entries.columns, slots.columns[slot], slots.chances[slot, 1])
@@ -322,7 +316,7 @@ def _(entries, slot):
 
 
 @collect.register(FactorEntries)
-def _(entries, slot):
+def collect_from_factors(entries, slot):
     i, j = entries.slots.rows[slot], entries.slots.columns[slot]
     a = 0.0
     for k in range(entries.U.shape[1]):
@@ -338,45 +332,83 @@ def draw_entry(entries, state):
     return collect(entries, 0)
 
 
-@generic
-def add_entries(entries, count, state, dx, dy, of_x, of_y):
+class EpochPoint(NamedTuple):
+    """The iterate and what an epoch keeps.
+
+    Attributes
+    ----------
+    x, y : ndarray
+    old_x, old_y : ndarray
+        The snapshot.
+    dx, dy : ndarray
+        x - old_x and y - old_y.
+    pull : ndarray
+        lam tau xbar - A'old_y/n.
+    margins : ndarray
+        A old_x.
+    centre : ndarray
+        ybar.
+    of_x, of_y : ndarray
+        Sums over the entries drawn; zero between iterations. of_x is packed for matrices.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    old_x: np.ndarray
+    old_y: np.ndarray
+    dx: np.ndarray
+    dy: np.ndarray
+    pull: np.ndarray
+    margins: np.ndarray
+    centre: np.ndarray
+    of_x: np.ndarray
+    of_y: np.ndarray
+
+
+@generic(default=True)
+def add_entries(entries, count, random, point):
     """of_x_j += (a_ij/pi_ij) dy_i and of_y_i += (a_ij/pi_ij) dx_j for so many random entries.
 
     Returns the multiply-adds done.
     """
-
-
-@njit(inline=True)
-def _add_numbers(entries, count, state, dx, dy, of_x, of_y):
     for first in range(0, count, AHEAD):
         size = min(AHEAD, count - first)
         for slot in range(size):
-            throw(entries, state, slot)
+            throw(entries, random, slot)
         for slot in range(size):
             settle(entries, slot)
         for slot in range(size):
             i, j, weight = collect(entries, slot)
-            of_y[i] += weight * dx[j]
-            of_x[j] += weight * dy[i]
+            point.of_y[i] += weight * point.dx[j]
+            point.of_x[j] += weight * point.dy[i]
+    return entry_cost(entries) * count
 
 
-@add_entries.register(DenseEntries)
-def _(entries, count, state, dx, dy, of_x, of_y):
-    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
-    return 2 * count
+@generic(default=True)
+def entry_cost(entries):
+    """Multiply-adds of an entry and its two uses."""
+    return 2
 
 
-@add_entries.register(SparseEntries)
-def _(entries, count, state, dx, dy, of_x, of_y):
-    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
-    return 2 * count
+@entry_cost.register(FactorEntries)
+def factor_entry_cost(entries):
+    return entries.d + 2
 
 
-@add_entries.register(FactorEntries)
-def _(entries, count, state, dx, dy, of_x, of_y):
-    # The entry itself, and its two uses.
-    _add_numbers(entries, count, state, dx, dy, of_x, of_y)
-    return (entries.d + 2) * count
+@generic(default=True)
+def primal_move(entries, reg, point, hold, share):
+    """The primal step, `reg` being g plus the quadratic terms; hold may be one a coordinate.
+
+    Returns the number of eigendecompositions done.
+    """
+    for j in range(point.x.shape[0]):
+        new = reg_conjugate_gradient(
+            reg, j, entry(hold, j) * point.x[j] + point.pull[j] - share * point.of_x[j]
+        )
+        point.x[j] = new
+        point.dx[j] = new - point.old_x[j]
+        point.of_x[j] = 0.0
+    return 0
 
 
 # Blocks of matrices ------------------------------------------------------------------------
@@ -498,12 +530,23 @@ def _add_blocks(A, rows, columns, lo, hi, boosts, X, dy, of_x, products):
         products[e] = total
 
 
-def _add_matrices(entries, count, state, dx, dy, of_x, of_y):
-    return entries.add(*entries.drawn(count, state), pack(dx), dy, of_x, of_y)
+@add_entries.register(MatrixEntries, RankOneEntries)
+def add_matrices(entries, count, random, point):
+    drawn = entries.drawn(count, random)
+    return entries.add(*drawn, pack(point.dx), point.dy, point.of_x, point.of_y)
 
 
-add_entries.register(MatrixEntries)(_add_matrices)
-add_entries.register(RankOneEntries)(_add_matrices)
+@primal_move.register(MatrixEntries, RankOneEntries)
+def move_matrices(entries, reg, point, hold, share):
+    matrices = unpack(point.of_x, reg.d)
+    matrices *= -share
+    matrices += hold * point.x
+    matrices += point.pull
+    done = conjugate_blocks(reg, np.arange(len(matrices)), matrices)
+    point.x[:] = matrices
+    np.subtract(matrices, point.old_x, out=point.dx)
+    point.of_x[:] = 0.0
+    return done
 
 
 # From operators ----------------------------------------------------------------------------
@@ -532,21 +575,9 @@ class Sampling(NamedTuple):
     cost: float
 
 
+@singledispatch
 def entries_of(operator, nonuniform):
-    """How to draw the entries of an operator.
-
-    Parameters
-    ----------
-    operator : Operator
-    nonuniform : bool
-
-    Returns
-    -------
-    Sampling
-    """
-    for cls, build in _BUILDERS.items():
-        if isinstance(operator, cls):
-            return build(operator, nonuniform)
+    """How to draw the entries of an operator, uniformly or not: a `Sampling`."""
     raise TypeError(f"entries of {type(operator).__name__} cannot be drawn")
 
 
@@ -558,7 +589,8 @@ def _stored_constant(operator, nonuniform, rows, columns):
     return len(rows) * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
 
 
-def _dense(operator, nonuniform):
+@entries_of.register(DenseOperator)
+def dense_entries(operator, nonuniform):
     A = operator.A
     if np.all(A):
         n, p = A.shape
@@ -576,7 +608,8 @@ def _dense(operator, nonuniform):
     return _listed(operator, nonuniform, A[rows, columns], rows, columns)
 
 
-def _sparse(operator, nonuniform):
+@entries_of.register(SparseOperator)
+def sparse_entries(operator, nonuniform):
     csr = operator.csr
     rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
     inside = csr.data != 0.0
@@ -600,7 +633,8 @@ def _nothing():
     return SparseEntries(np.zeros(0), *np.zeros((2, 0), dtype=np.uint32), Even(0), slots())
 
 
-def _factorized(operator, nonuniform):
+@entries_of.register(FactorizedOperator)
+def factor_entries(operator, nonuniform):
     n, p = operator.shape
     U, Vt = operator.U, operator.Vt
     if not nonuniform:
@@ -638,7 +672,8 @@ def _product(operator, r, c):
     return Sampling(entries, r.size * c.size, constant, "exact", operator.d + 2.0)
 
 
-def _blocks(operator, nonuniform):
+@entries_of.register(BlockOperator)
+def block_entries(operator, nonuniform):
     norms = operator.block_norms
     if isinstance(operator, MatrixOperator):
         columns, rows = np.nonzero(norms.A.T)
@@ -664,9 +699,3 @@ def _blocks(operator, nonuniform):
         kind(operator, table, rows, columns, boosts), len(values),
         _stored_constant(norms, nonuniform, rows, columns), "upper bound (Frobenius norms)", cost,
     )
-
-
-_BUILDERS = {
-    DenseOperator: _dense, SparseOperator: _sparse, FactorizedOperator: _factorized,
-    MatrixOperator: _blocks, RankOneOperator: _blocks,
-}

@@ -10,14 +10,12 @@ instead.
 """
 
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
-from ..model.losses import LOSSES
 from ..state import primal_dual_cost
 from ..state.lazy import moves_lazily
 from .steps import iterations_per_nat
@@ -68,9 +66,6 @@ PRICES = {
     "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
     "rank-one sums": Prices(1e5, 0.07, 3.0, 130.0, block=4e4),
 }
-
-#: Dual steps of other losses, in those of the smoothed hinge's nanoseconds.
-DUAL_EXTRA = {"square": 0.0, "smoothed_hinge": 0.0, "logistic": 70.0}
 
 
 class Choice(NamedTuple):
@@ -128,13 +123,8 @@ def iteration_seconds(operator, loss, m, q, prices=None):
     """Modelled time of an iteration, for arrays of m and q."""
     if prices is None:
         prices = PRICES[operator.kind]
-        prices = prices._replace(dual=prices.dual + DUAL_EXTRA.get(loss_name(loss), 0.0))
+        prices = prices._replace(dual=prices.dual + loss.dual_nanoseconds)
     return 1e-9 * parts(operator, m, q) @ np.array(prices)
-
-
-def loss_name(loss):
-    """The name that a loss has in `LOSSES`, None for one from elsewhere."""
-    return next((name for name, known in LOSSES.items() if type(known) is type(loss)), None)
 
 
 def estimated_root(operator, rng):
@@ -181,7 +171,7 @@ def _sizes(value, total, name):
 
 
 @single_threaded
-def choose_blocks(problem, root, m="auto", q="auto", calibrate=False):
+def choose_blocks(problem, root, m="auto", q="auto", prices=None):
     """The pair (m, q) of the least predicted time.
 
     Parameters
@@ -191,8 +181,8 @@ def choose_blocks(problem, root, m="auto", q="auto", calibrate=False):
         From `estimated_root`.
     m, q : "auto", int or float
         What is given is kept.
-    calibrate : bool
-        Measure the prices on this machine.
+    prices : Prices or None
+        Of the parts of an iteration; None for the stored ones.
 
     Returns
     -------
@@ -207,7 +197,6 @@ def choose_blocks(problem, root, m="auto", q="auto", calibrate=False):
     r, s = np.ceil(n / ms), np.ceil(p / qs)
     per_nat = iterations_per_nat(r, s, roots ** 2 / (problem.lam * problem.gamma * n))
     iterations = per_nat * math.log(1.0 / ACCURACY)
-    prices = calibrated(problem) if calibrate else None
     seconds = iterations * iteration_seconds(operator, problem.loss, n / r, p / s, prices)
     best = int(np.argmin(seconds))
     return Choice(
@@ -216,38 +205,29 @@ def choose_blocks(problem, root, m="auto", q="auto", calibrate=False):
     )
 
 
-def calibrated(problem, seconds=0.05):
+def calibrated(problem, iteration_time, seconds=0.05):
     """Prices that fit iterations measured on this machine, for this kind of problem.
 
-    A few pairs of block sizes are timed, each for an equal share of the given
-    seconds at most, and the prices that are not negative and fit best are taken.
+    A few pairs of block sizes are timed, and the prices that are not negative and fit best
+    are taken.
+
+    Parameters
+    ----------
+    problem : Problem
+    iteration_time : callable
+        Measures the seconds of an iteration with blocks of m and q for so long at most.
+    seconds : float
+        For all pairs together.
     """
     from scipy.optimize import nnls  # slow to load, and seldom needed
-
-    from ..methods.dspdc import DSPDC
 
     n, p = problem.shape
     pairs = sorted({
         (m, q) for m in (1, max(1, n // 30), max(1, n // 4)) for q in (1, max(1, p // 4), p)
     })
-    found = []
-    for m, q in pairs:
-        algorithm = DSPDC(problem, m=m, q=q, Lambda=float(p * n))
-        algorithm.advance(0)
-        algorithm.advance(1)
-        count, taken = 1, 0.0
-        until = time.perf_counter() + seconds / len(pairs)
-        while time.perf_counter() < until or taken == 0.0:
-            begun = time.perf_counter()
-            algorithm.advance(count)
-            taken = (time.perf_counter() - begun) / count
-            count *= 2
-        found.append(taken)
+    found = 1e9 * np.array([iteration_time(m, q, seconds / len(pairs)) for m, q in pairs])
     ms, qs = np.array(pairs).T
-    found = 1e9 * np.array(found)
     counts = parts(problem.operator, np.ceil(n / np.ceil(n / ms)), np.ceil(p / np.ceil(p / qs)))
     weights = 1.0 / found
     prices, _ = nnls(counts * weights[:, None], found * weights)
     return Prices(*prices)
-
-

@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.checks import check_int
-from ..engine.sampling import Partition
+from ..engine.sampling import Partition, block_size
 from ..engine.threads import single_threaded
-from ..methods.dspdc import DSPDC
 from ..model.problem import Problem
 from .coupling_constant import (
     budget,
@@ -34,6 +33,7 @@ from .coupling_constant import (
     partition_constant,
     whole,
 )
+from .setting import dspdc_setting
 
 #: What a constant may cost here, in units of what it may cost a method that waits for it.
 PATIENCE = 10
@@ -208,9 +208,11 @@ def constants(problem, m=None, q=None, seed=0):
             f"got {problem!r}"
         )
     check_int(seed, "seed", 0)
-    sizes = {name: size for name, size in (("m", m), ("q", q)) if size is not None}
-    DSPDC.validate(problem, **sizes)
-    operator = problem.for_steps("each").operator
+    problem = problem.for_steps("each")
+    operator = problem.operator
+    for size, total, name in ((m, problem.shape[0], "m"), (q, problem.shape[1], "q")):
+        if size is not None:
+            block_size(size, total, name)
     limit = PATIENCE * budget(operator)
     n, p = operator.shape
     rows, columns = (Partition(np.arange(k + 1), np.arange(k)) for k in (n, p))
@@ -237,21 +239,15 @@ def constants(problem, m=None, q=None, seed=0):
     Lambda_1n = known(largest_column, whole(n), columns)
     Lambda_pn = known(norm, whole(n), whole(p))
     begun = time.perf_counter()
-    method = DSPDC(problem, seed=seed, Lambda="partition", **sizes)
-    dual, primal = _blocks(method)
-    Lambda_qm = known(lambda: (method.info["Lambda"], method.info["Lambda_kind"]), dual, primal)
+    setting = dspdc_setting(
+        problem, np.random.SeedSequence(seed), "auto" if m is None else m,
+        "auto" if q is None else q, Lambda="partition",
+    )
+    dual, primal = setting.dual, setting.primal
+    Lambda_qm = known(lambda: setting.constant, dual, primal)
     Lambda_qm = Lambda_qm._replace(seconds=time.perf_counter() - begun)
     return ProblemConstants(
-        n, p, problem.lam, problem.gamma, method.info["m"], method.info["q"], method.info["r"],
-        method.info["s"], Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm,
-        coupling_constant(method.problem, "heuristic", dual, primal).value,
-    )
-
-
-def _blocks(method):
-    """DSPDC's partitions; where storage is in their order, only their cuts are left in it."""
-    kept = (method._dual, method._y_order), (method._primal, method._x_order)
-    return tuple(
-        Partition(sampler.starts, order) if sampler.order is None else sampler
-        for sampler, order in kept
+        n, p, problem.lam, problem.gamma, dual.largest, primal.largest, dual.inverse_probability,
+        primal.inverse_probability, Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm,
+        coupling_constant(problem, "heuristic", dual, primal).value,
     )

@@ -31,13 +31,15 @@ import numpy as np
 from ..engine.checks import check_number, choose
 from ..engine.sampling import block_size, partition
 from ..engine.threads import single_threaded
-from ..methods import METHODS
-from ..solver import check_options
 from ..state import dual_cost, dual_pair_cost, primal_dual_cost, primal_pair_cost
 from ..state.single_entries import entries_of
 from .constants import constants
 from .coupling_constant import column_blocks_norm2, normalised_norms2, row_blocks_norm2
+from .setting import dspdc_setting
 from .steps import iterations_per_nat
+
+#: Options of DSPDC that decide on its blocks and its constant.
+SETTING = ("m", "q", "sampling", "Lambda", "heuristic_scale", "adaptive")
 
 
 class Letters:
@@ -59,11 +61,14 @@ class Letters:
         self.strength = problem.lam * problem.gamma
         self.matrices = len(problem.x_shape) > 1
         if method in ("dspdc", "spdc"):
-            # The method's own blocks and constant.
-            info = METHODS[method](problem, **options).info
-            self.m, self.q, self.r, self.s = (info[k] for k in ("m", "q", "r", "s"))
-            # SPDC has none with its authors' steps.
-            self.K_qm = self.K(info.get("Lambda", math.nan))
+            # The method's own blocks and constant; of SPDC's own steps there is none.
+            asked = {k: options[k] for k in SETTING if k in options}
+            if method == "spdc":
+                asked = {"m": 1} | asked | {"q": self.p}
+            own = method == "dspdc" or options.get("steps") == "dspdc"
+            setting = dspdc_setting(problem, np.random.SeedSequence(0), **asked, constant=own)
+            self._take_blocks(setting.dual, setting.primal)
+            self.K_qm = self.K(setting.constant.value if own else math.nan)
             return
         rng = np.random.default_rng(0)
         m, q = block_size(options.get("m", 1), self.n, "m"), self.p
@@ -71,9 +76,12 @@ class Letters:
             m = self.n
         if method == "apcg_primal":
             m, q = self.n, block_size(options.get("q", 1), self.p, "q")
-        self.rows, self.columns = partition(self.n, m, rng), partition(self.p, q, rng)
-        self.m, self.q = self.rows.largest, self.columns.largest
-        self.r, self.s = self.rows.inverse_probability, self.columns.inverse_probability
+        self._take_blocks(partition(self.n, m, rng), partition(self.p, q, rng))
+
+    def _take_blocks(self, rows, columns):
+        self.rows, self.columns = rows, columns
+        self.m, self.q = rows.largest, columns.largest
+        self.r, self.s = rows.inverse_probability, columns.inverse_probability
 
     @property
     def kappa(self):
@@ -329,7 +337,6 @@ def rate_of(method, options):
     NoRate
         If none is known.
     """
-    choose(method, METHODS, "method")
     if method == "spdc" and options.get("steps") == "dspdc":
         return "dspdc"
     if method == "asvrg_sp":
@@ -357,7 +364,7 @@ def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
     method : str or None
         Whose options these are, if not the rate's own method.
     **options
-        Of the method; of its block sizes, constants and moduli use is made.
+        Of the method, and valid; of its block sizes, constants and moduli use is made.
 
     Returns
     -------
@@ -366,8 +373,6 @@ def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
     chosen = choose(rate, RATES, "rate")
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
     method = method or chosen.method
-    check_options(METHODS[method], options)
-    METHODS[method].validate(problem, **options)
     moduli = options.pop("moduli", "each")
     problem = problem.for_steps(moduli)
     if found is None or moduli != "each":

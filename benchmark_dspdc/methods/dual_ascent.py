@@ -1,0 +1,207 @@
+"""The loop of dual coordinate ascent, for SDCA and for methods around it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.dispatch import generic, runner
+from ..engine.kernel_cache import njit
+from ..engine.sampling import (
+    Partition,
+    Weighted,
+    below,
+    block_size,
+    generator,
+    partition,
+    shuffle_head,
+    weighted,
+    weighted_block,
+)
+from ..state import dual_cost, dual_state
+from ..state.dual import announce_batch, batch_cost, fetch_batch, primal_products, push, refresh
+from ..state.iteration import Ascent, dual_step
+from ..theory import steps as formulas
+from ..theory.coupling_constant import normalised_norms2, sampled_norm2
+
+#: Batches are drawn this many iterations before they are used.
+QUEUE = 16
+
+SCALINGS = ("tight", "safe", "sampled")
+
+
+class Batches(NamedTuple):
+    """Which batches there are, and which come next.
+
+    Attributes
+    ----------
+    starts, order : ndarray
+        Of a partition of the rows; order None is the identity.
+    choice : Epochs or Weighted
+        How batches are chosen.
+    memory : ndarray
+        A ring of the batches drawn ahead, then how many of the current epoch's have been
+        drawn, then the ring's head.
+    distance : int
+        How many iterations before its use a row is fetched.
+    random : ndarray
+        State of the generator.
+    """
+
+    starts: np.ndarray
+    order: object
+    choice: object
+    memory: np.ndarray
+    distance: int
+    random: np.ndarray
+
+
+class Epochs(NamedTuple):
+    """Batches that are equally likely: drawn freely, or each once an epoch in a random order."""
+
+    visits: np.ndarray
+    permuted: bool
+
+
+@generic
+def next_block(choice, memory, random):
+    """The batch after the last one."""
+
+
+@next_block.register(Epochs)
+def next_of_epoch(choice, memory, random):
+    n_blocks = choice.visits.shape[0]
+    if not choice.permuted:
+        return below(random, n_blocks)
+    done = memory[QUEUE]
+    if done == n_blocks:
+        done = 0
+    if done == 0:
+        shuffle_head(choice.visits, n_blocks, random)
+    memory[QUEUE] = done + 1
+    return choice.visits[done]
+
+
+@next_block.register(Weighted)
+def next_by_weight(choice, memory, random):
+    return weighted_block(choice, random)
+
+
+@njit
+def fill_queue(batches):
+    """Draw the first batches."""
+    for k in range(QUEUE):
+        batches.memory[k] = next_block(batches.choice, batches.memory, batches.random)
+
+
+@njit
+def iterate(state, rule, batches, counters, n_iterations):
+    """Dual ascent on one batch an iteration.
+
+    What a batch needs is fetched in two stages, as finding a sparse row takes a look-up
+    itself: where it is, when drawn, and the row `distance` iterations before its use.
+    """
+    starts, order, memory = batches.starts, batches.order, batches.memory
+    point = state.point
+    head = memory[QUEUE + 1]
+    for _ in range(n_iterations):
+        block = memory[head]
+        memory[head] = next_block(batches.choice, memory, batches.random)
+        announce_batch(state, order, starts[memory[head]])
+        soon = memory[(head + batches.distance) % QUEUE]
+        fetch_batch(state, order, starts[soon], starts[soon + 1], rule.rho)
+        head = (head + 1) % QUEUE
+        lo, hi = starts[block], starts[block + 1]
+        primal_products(state, order, lo, hi)
+        cost = batch_cost(state, order, lo, hi)
+        if dual_step(rule, order, lo, hi, point.b, point.y, point.buffer):
+            counters[2] += push(state, order, lo, hi)
+            counters[0] += cost
+        else:
+            counters[0] += cost // 2
+        counters[1] += hi - lo
+    memory[QUEUE + 1] = head
+
+
+@njit
+def start(state):
+    """Make what is kept agree with w."""
+    return refresh(state)
+
+
+class DualAscent:
+    """A run of the loop on a problem, from y = 0 on.
+
+    Parameters
+    ----------
+    problem : Problem
+    seeds : numpy.random.SeedSequence
+    m, scaling, order, probabilities
+        As for `benchmark_dspdc.methods.sdca.SDCA`.
+    counters : ndarray of shape (3,)
+        Multiply-adds, coordinate updates and eigendecompositions are added to it.
+
+    Attributes
+    ----------
+    state : NamedTuple, or an object where the blocks of x are matrices
+    y : ndarray
+    info : dict
+    """
+
+    def __init__(self, problem, seeds, m, scaling, order, probabilities, counters):
+        self.problem, self.counters = problem, counters
+        operator, n = problem.operator, problem.shape[0]
+        rng = np.random.default_rng(seeds.spawn(1)[0])
+        blocks = partition(n, block_size(m, n, "m"), rng)
+        if blocks.largest == 1:
+            blocks = Partition(blocks.starts, np.arange(n))
+        self.n_blocks = len(blocks.starts) - 1
+        scales = _scales(operator, blocks, scaling, rng)
+        per_row = np.empty(n)
+        per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
+        rho = formulas.sdca(n, operator.row_norms2, per_row, problem.lam)
+        self.rule = Ascent(problem.loss, rho)
+        self.state = dual_state(problem, blocks.largest)
+        self.y = self.state.point.y
+        self.info = dict(
+            m=blocks.largest, r=float(self.n_blocks), scaling=scaling, order=order,
+            probabilities=probabilities, scale=float(scales.max()),
+        )
+        self._iterate, self._renew = runner(iterate, self.state), runner(start, self.state)
+        self.refresh()
+        choice = Epochs(np.arange(self.n_blocks), order == "permuted")
+        if probabilities == "importance":
+            largest = np.maximum.reduceat(rho[blocks.order], blocks.starts[:-1])
+            shares, iterations = formulas.sdca_importance(largest, problem.gamma)
+            choice = weighted(blocks, shares)
+            self.info.update(iterations_per_nat=iterations)
+        # About 16 kB ahead: enough to hide the memory, little enough to stay in the cache.
+        row = operator.multiply_adds / (2 * n)
+        self.batches = Batches(
+            # Single rows in their own order need no indirection.
+            blocks.starts, None if blocks.largest == 1 else blocks.order, choice,
+            np.zeros(QUEUE + 2, dtype=np.int64),
+            int(np.clip(2000 / (row * blocks.largest), 1, QUEUE // 2)),
+            generator(seeds.generate_state(1)[0]),
+        )
+        fill_queue(self.batches)
+
+    def refresh(self):
+        """Make what is kept agree with w."""
+        self.counters[2] += self._renew(self.state)
+
+    def advance(self, n_iterations):
+        self._iterate(self.state, self.rule, self.batches, self.counters, n_iterations)
+
+    @property
+    def iterations_per_pass(self):
+        operator = self.problem.operator
+        return operator.multiply_adds / dual_cost(operator, self.n_blocks)
+
+
+def _scales(operator, blocks, scaling, rng):
+    """How much each batch is held back."""
+    if scaling == "tight" and blocks.largest > 1:
+        return normalised_norms2(operator, blocks)
+    if scaling == "sampled" and blocks.largest > 1:
+        return np.full(len(blocks.starts) - 1, sampled_norm2(operator, blocks.largest, rng))
+    return np.diff(blocks.starts).astype(np.float64)

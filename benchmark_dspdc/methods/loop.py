@@ -1,0 +1,186 @@
+"""The primal-dual loop with its state, rule, steps and blocks, as methods compose it."""
+
+import numpy as np
+
+from ..engine.dispatch import runner
+from ..engine.sampling import generator
+from ..engine.threads import all_at_once
+from ..model.losses import derivative_all
+from ..state import primal_dual_cost, primal_dual_state
+from ..state.iteration import (
+    Ascent,
+    StepSizes,
+    coasting_of,
+    iterate,
+    load,
+    new_blocks,
+    settle,
+    solution,
+)
+from ..state.lazy import Extrapolated
+from ..state.shared_by_threads import longest_sum, shares
+from ..theory.block_sizes import iteration_seconds
+from .method import Method
+
+#: Seconds of an iteration, as modelled, from which threads pay: two took 0.97 of the time of
+#: one at 2 us, 0.8 at 3 us and 0.73 at 15 us (A = UV, AMD EPYC, November 2026).
+WORTH = 1e-5
+
+#: Multiply-adds of an iteration for each number of a sum, from which threads pay.
+SUMMING = 8
+
+
+class Loop:
+    """A run of `benchmark_dspdc.state.iteration.iterate`, from x = 0 and y = 0 on.
+
+    Parameters
+    ----------
+    problem : Problem
+    seeds : numpy.random.SeedSequence
+    dual, primal : samplers
+        How blocks are drawn.
+    steps : Steps
+        tau, a number or one a coordinate, sigma and theta; see `set_steps`.
+    counters : ndarray of shape (3,)
+        Multiply-adds, coordinate updates and eigendecompositions are added to it.
+    kind : NamedTuple
+        For states that move x lazily; see `benchmark_dspdc.state.lazy`.
+    threads : int
+        Work on an iteration with so many threads at once, if it is long enough.
+
+    Attributes
+    ----------
+    state : NamedTuple, or an object where the blocks of x are matrices
+    rule : NamedTuple
+        `Ascent` by sigma, unless another one is set.
+    info : dict
+    """
+
+    def __init__(self, problem, seeds, dual, primal, steps, counters, kind=None, threads=1):
+        self.problem, self.counters = problem, counters
+        self.r, self.s = dual.inverse_probability, primal.inverse_probability
+        self.state, dual_used, primal_used, self.x_order, self.y_order = primal_dual_state(
+            problem, dual, primal, kind or Extrapolated(), by_coordinate=np.ndim(steps.tau) > 0
+        )
+        self.blocks = new_blocks(dual_used, primal_used, generator(seeds.generate_state(1)[0]))
+        self._helpers = []
+        self.info = dict(
+            m=dual.largest, q=primal.largest, r=self.r, s=self.s,
+            keep="rows" if self.r >= self.s else "columns", threads=1,
+        )
+        self.point = self.state.point
+        self.set_steps(steps)
+        if threads > 1:
+            self._share(threads)
+        self._iterate = runner(iterate, self.state)
+
+    def set_steps(self, steps):
+        """Go on with other steps; rho of the rule is n/sigma."""
+        n = self.problem.shape[0]
+        tau = self._in_order(steps.tau, self.x_order)
+        self.steps = StepSizes(
+            tau, tau / n, 1.0 / n, self.r, 1.0 + steps.theta,
+            coasting_of(self.state, tau, self.problem.lam),
+        )
+        self.set_rho(n / steps.sigma)
+        self.info.update(tau=steps.tau, sigma=steps.sigma, theta=steps.theta)
+
+    def set_rho(self, rho):
+        """Go on with another rho of the dual steps, a number or one a coordinate."""
+        self.rule = Ascent(self.problem.loss, self._in_order(rho, self.y_order))
+
+    @staticmethod
+    def _in_order(values, order):
+        """Values of coordinates as the kernel has them; a number is all of them."""
+        return values[order] if np.ndim(values) and order is not None else values
+
+    def _share(self, threads):
+        """Let several threads work on an iteration, if it is long enough."""
+        (n, p), operator, sums = self.problem.shape, self.problem.operator, longest_sum(self.state)
+        if sums is None:
+            return
+        seconds = iteration_seconds(operator, self.problem.loss, n / self.r, p / self.s)
+        # Adding up the threads' sums must be little beside making them.
+        if seconds < WORTH or SUMMING * sums > primal_dual_cost(operator, self.r, self.s):
+            return
+        self.state, *others = shares(self.state, threads)
+        self.info.update(threads=threads)
+
+        def copied(value):
+            if isinstance(value, tuple):
+                return type(value)(*map(copied, value))
+            return value.copy() if isinstance(value, np.ndarray) else value
+        # What changes as blocks are drawn; all threads draw the same ones.
+        self._helpers = [
+            (share, copied(self.blocks), self.counters.copy()) for share in others
+        ]
+
+    def advance(self, n_iterations):
+        def work(state, blocks, counters):
+            self._iterate(state, self.rule, self.steps, blocks, counters, n_iterations)
+        all_at_once(work, (self.state, self.blocks, self.counters), *self._helpers)
+
+    def settle(self):
+        """Bring all of x up to date."""
+        settle(self.state, self.steps)
+
+    def begin_at(self, x):
+        """y = phi'(A x), and what is kept for it and for the state's x; one pass."""
+        problem = self.problem
+        z = self._in_order(problem.operator.matvec(x), self.y_order)
+        self.point.y[:] = derivative_all(problem.loss, z, self.point.b)
+        load(self.state, problem.operator)
+        self.counters[0] += problem.operator.multiply_adds
+
+    @property
+    def x(self):
+        return _restored(solution(self.state, self.steps), self.x_order)
+
+    @property
+    def y(self):
+        return _restored(self.point.y.copy(), self.y_order)
+
+    @property
+    def iterations_per_pass(self):
+        operator = self.problem.operator
+        return operator.multiply_adds / primal_dual_cost(operator, self.r, self.s)
+
+
+def _restored(values, order):
+    if order is None:
+        return values
+    out = np.empty_like(values)
+    out[order] = values
+    return out
+
+
+class LoopMethod(Method):
+    """A method that is the loop with a rule, steps and blocks of its own, set up by `setup`."""
+
+    _loop = None
+
+    def _start(self, seeds, dual, primal, steps, **options):
+        """Begin the loop, and tell of it."""
+        self._loop = Loop(
+            self.problem, seeds, dual, primal, steps, self._counters, **options
+        )
+        self._tell()
+        return self._loop
+
+    def _tell(self):
+        self.info.update(self._loop.info)
+
+    def _run(self, n_iterations):
+        self._loop.advance(n_iterations)
+
+    @property
+    def x(self):
+        return self._loop.x
+
+    @property
+    def y(self):
+        return self._loop.y
+
+    @property
+    def iterations_per_pass(self):
+        return self._loop.iterations_per_pass

@@ -1,0 +1,86 @@
+"""What a loss phi_i is made of: value, derivative, conjugate and the dual proximal step.
+
+A loss is a NamedTuple, so that numba specialises every kernel on its type.
+``gamma`` is the strong convexity of the conjugate, i.e. phi is (1/gamma)-smooth;
+``b`` is the label of the coordinate. A class says further
+
+``classification``
+    whether labels must be -1 and +1,
+``dual_nanoseconds``
+    what a dual step takes beyond that of the smoothed hinge, for predicted times.
+
+To add a loss: a file here with the class and the five functions below registered
+for it, and an entry in `benchmark_dspdc.model.losses.LOSSES`.
+"""
+
+import numpy as np
+
+from ...engine.dispatch import generic
+from ...engine.kernel_cache import njit
+
+
+@generic
+def loss_value(loss, z, b):
+    """phi(z)."""
+
+
+@generic
+def loss_derivative(loss, z, b):
+    """phi'(z): a dual-feasible value for every z."""
+
+
+@generic
+def loss_conjugate(loss, beta, b):
+    """phi*(beta), infinite outside its domain."""
+
+
+@generic
+def nearest_in_domain(loss, beta, b):
+    """The point of the conjugate's domain that is nearest to beta."""
+
+
+@generic
+def dual_prox(loss, i, z, b, y, rho):
+    """argmax over beta of  z beta - phi_i*(beta) - (rho/2)(beta - y)^2,  rho >= 0.
+
+    Every dual step of every method is this one. ``rho = 0`` gives phi'(z); b is
+    the label of the coordinate i.
+    """
+
+
+# Sums over all coordinates ------------------------------------------------------------------
+
+@njit
+def loss_sum(loss, z, b):
+    """Sum of phi_i(z_i)."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += loss_value(loss, z[i], b[i])
+    return total
+
+
+@njit
+def conjugate_sum(loss, y, b):
+    """Sum of phi_i*(y_i)."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        total += loss_conjugate(loss, y[i], b[i])
+    return total
+
+
+@njit(allocates=True)
+def derivative_all(loss, z, b):
+    """The vector phi_i'(z_i)."""
+    out = np.empty_like(z)
+    for i in range(z.shape[0]):
+        out[i] = loss_derivative(loss, z[i], b[i])
+    return out
+
+
+@njit(allocates=True)
+def nearest_feasible(loss, y, b):
+    """The vector of `nearest_in_domain`."""
+    out = np.empty_like(y)
+    for i in range(y.shape[0]):
+        out[i] = nearest_in_domain(loss, y[i], b[i])
+    return out

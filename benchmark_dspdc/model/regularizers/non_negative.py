@@ -1,0 +1,68 @@
+"""The elastic net on the non-negative orthant."""
+
+from typing import NamedTuple
+
+from ...engine.checks import check_number
+from .regularizer import (
+    ONE_PHASE,
+    TO_ZERO,
+    coordinate_conjugate,
+    coordinate_value,
+    reg_conjugate_gradient,
+    reg_modulus,
+    reg_outlook,
+    reg_prox,
+)
+
+
+class NonNegative(NamedTuple):
+    """g(x) = lambda1 sum_j x_j + (lambda2/2) |x|^2 for x >= 0, infinite elsewhere."""
+
+    lambda1: float = 0.0
+    lambda2: float = 1e-2
+
+    def checked(self):
+        """The same with its constants as floats, or a ValueError."""
+        return NonNegative(
+            check_number(self.lambda1, "lambda1", 0.0),
+            check_number(self.lambda2, "lambda2", 0.0, strict=True),
+        )
+
+
+@reg_modulus.register(NonNegative)
+def non_negative_modulus(reg):
+    return reg.lambda2
+
+
+@coordinate_value.register(NonNegative)
+def non_negative_value(reg, j, x):
+    if x < 0.0:
+        return float("inf")
+    return reg.lambda1 * x + 0.5 * reg.lambda2 * x * x
+
+
+@coordinate_conjugate.register(NonNegative)
+def non_negative_conjugate(reg, j, w):
+    excess = max(w - reg.lambda1, 0.0)
+    return excess * excess / (2.0 * reg.lambda2)
+
+
+@reg_prox.register(NonNegative)
+def non_negative_prox(reg, j, c, tau):
+    return max(c - tau * reg.lambda1, 0.0) / (1.0 + tau * reg.lambda2)
+
+
+@reg_conjugate_gradient.register(NonNegative)
+def non_negative_conjugate_gradient(reg, j, w):
+    return max(w - reg.lambda1, 0.0) / reg.lambda2
+
+
+@reg_outlook.register(NonNegative)
+def non_negative_outlook(reg, j, power, sums, x, gradient):
+    drift = gradient + reg.lambda1
+    if drift >= 0.0 and x == 0.0:
+        return ONE_PHASE, 0.0
+    # Drawn down, x stays at zero once it is there; else it never gets there.
+    if drift <= 0.0 or power * x - sums * drift > 0.0:
+        return ONE_PHASE, drift
+    return TO_ZERO, drift
