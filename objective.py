@@ -4,6 +4,7 @@ from benchopt import BaseObjective
 from benchmark_dspdc.bench.machine_speed import reference_seconds
 from benchmark_dspdc.bench.plugins import Carried
 from benchmark_dspdc.bench.tasks import TASKS
+from benchmark_dspdc.model.losses import Huber
 
 
 class Objective(Carried, BaseObjective):
@@ -11,8 +12,10 @@ class Objective(Carried, BaseObjective):
 
     min_x  P(x) = (1/n) sum_i phi_i(a_i'x) + g(x)
 
-    For vectors g(x) = lambda1 |x|_1 + (lambda2/2) |x|^2; for positive semi-definite matrices
-    g(X) = sum_j (lam/2) |X_j|^2, and (lambda0/2) |X_0 - I|^2 for the metric shared by all tasks.
+    For vectors g(x) = lambda1 |x|_1 + (lambda2/2) |x|^2, the regularizer "elastic_net", or the
+    same for x >= 0, "non_negative"; `delta` is the Huber loss's. For positive semi-definite
+    matrices g(X) = sum_j (lam/2) |X_j|^2, and (lambda0/2) |X_0 - I|^2 for the metric that all
+    tasks share.
 
     `gap` is P(x) - max(D(y), D(phi'(Ax))), computed here from x and y alone;
     `relative_gap` is gap / max(1, |P|); `own_gap` is P(x) - D(y) with the method's own y.
@@ -29,6 +32,8 @@ class Objective(Carried, BaseObjective):
 
     parameters = {
         "loss": ["smoothed_hinge"],
+        "delta": [1.0],
+        "regularizer": ["elastic_net"],
         "lambda1, lambda2": [(1e-3, 1e-2)],
         "lambda0, lam": [(0.01, 0.1)],
     }
@@ -36,18 +41,23 @@ class Objective(Carried, BaseObjective):
 
     def __repr__(self):
         # Of the constants only those that the data set's problem has.
-        names = ("loss", *TASKS[getattr(self, "kind", "erm")].constants)
+        names = ["loss", *TASKS[getattr(self, "kind", "erm")].constants]
+        names += ["delta"] if self.loss == "huber" else []
+        names += ["regularizer"] if self.regularizer != "elastic_net" else []
         shown = ",".join(f"{name}={self._parameters[name]}" for name in sorted(names))
         return f"{self.name}[{shown}]"
 
     def skip(self, kind="erm", **data):
-        reason = TASKS[kind].refuses(self.loss, **data)
+        reason = TASKS[kind].refuses(self.loss, self.regularizer, **data)
         return reason is not None, reason
 
     def set_data(self, kind="erm", **data):
         self.kind = kind
         constants = {name: self._parameters[name] for name in TASKS[kind].constants}
-        self.task = TASKS[kind](constants, self.loss, **data)
+        if kind == "erm":
+            constants["regularizer"] = self.regularizer
+        loss = Huber(self.delta) if self.loss == "huber" else self.loss
+        self.task = TASKS[kind](constants, loss, **data)
         self.problem = self.task.problem
 
     def get_objective(self):

@@ -18,9 +18,15 @@ from .version import __version__
 #: seconds, and most commands of ``python -m benchmark_dspdc`` need few of them.
 _MODULES = {
     "Certificate": "model.problem",
+    "ElasticNet": "model.regularizers",
+    "Huber": "model.losses",
+    "Logistic": "model.losses",
+    "NonNegative": "model.regularizers",
     "Problem": "model.problem",
     "ProblemConstants": "theory.constants",
     "Result": "solver",
+    "SmoothedHinge": "model.losses",
+    "Square": "model.losses",
     "constants": "theory.constants",
     "erm": "problems",
     "matrix_risk": "problems",

@@ -21,7 +21,8 @@ import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from ..engine.checks import choose
-from ..model.losses import LOSSES, derivative_all, loss_sum
+from ..model.losses import LOSSES, derivative_all, loss_name, loss_sum
+from ..model.regularizers import ElasticNet
 from ..problems import erm
 
 #: A tolerance that no run reaches, for packages whose budget is a number of iterations.
@@ -29,11 +30,6 @@ TINY = 1e-15
 
 #: Largest side of a matrix that a package forms and factorises; 5000 take seconds already.
 LARGEST_SIDE = 5000
-
-
-def loss_of(problem):
-    """The name of the problem's loss."""
-    return next(name for name, loss in LOSSES.items() if type(loss) is type(problem.loss))
 
 
 def stored(problem, columns=False):
@@ -94,11 +90,11 @@ class Peer(ABC):
             solver = cls._chosen(solver)
         except ValueError as error:
             return str(error)
-        if loss_of(problem) not in cls.losses:
-            return (
-                f"this method of {cls.package} has the {' and '.join(cls.losses)} loss, not "
-                f"{loss_of(problem)}"
-            )
+        if (loss := loss_name(problem.loss)) not in cls.losses:
+            known = " and ".join(cls.losses)
+            return f"this method of {cls.package} has the {known} loss, not {loss}"
+        if not isinstance(problem.reg, ElasticNet):
+            return f"{cls.package} is used with the elastic net alone, not with {problem.reg}"
         reason = cls._refuses(problem, solver)
         if reason is not None:
             return reason
@@ -299,7 +295,7 @@ class Cyanure(Peer):
     def _refuses(cls, problem, solver):
         if problem.reg.lambda1 > 0.0 and "miso" in solver:
             return f"cyanure's {solver} misses the optimum of the elastic net; needs lambda1 = 0"
-        return _one_label(problem) if loss_of(problem) == "logistic" else None
+        return _one_label(problem) if loss_name(problem.loss) == "logistic" else None
 
     def constants(self):
         lambda1, lambda2 = self.problem.reg
@@ -314,7 +310,7 @@ class Cyanure(Peer):
             **self.constants(), solver=self.solver, fit_intercept=False, tol=TINY, n_threads=1,
             max_iter=budget, duality_gap_interval=budget + 1, random_state=seed, verbose=False,
         )
-        if loss_of(self.problem) == "square":
+        if loss_name(self.problem.loss) == "square":
             return Regression(**options).fit(self.A, self.problem.b).coef_
         return Classifier(loss="logistic", **options).fit(self.A, self.problem.b).coef_
 
@@ -347,7 +343,7 @@ class Skglm(Peer):
     def _fit(self, budget, seed):
         from skglm import datafits, penalties, solvers
 
-        square = loss_of(self.problem) == "square"
+        square = loss_name(self.problem.loss) == "square"
         datafit = datafits.Quadratic() if square else datafits.Logistic()
         solver = getattr(solvers, self.solver)(
             max_iter=200, tol=budget * self.scale, fit_intercept=False
@@ -363,7 +359,8 @@ class Skglm(Peer):
         b = np.where(A[:, 0] + rng.standard_normal(40) > 0.0, 1.0, -1.0)
         if scipy.sparse.issparse(self.A):
             A = scipy.sparse.csr_array(A)
-        tiny = erm(A, b, loss_of(self.problem), 1e-2 if self.problem.reg.lambda1 else 0.0, 1e-2)
+        lambda1 = 1e-2 if self.problem.reg.lambda1 else 0.0
+        tiny = erm(A, b, self.problem.loss, lambda1, 1e-2)
         type(self)(tiny, self.solver).fit(1e-8)
 
 
@@ -377,7 +374,7 @@ class Celer(Peer):
 
     @classmethod
     def refuses(cls, problem, solver=None):
-        if len(problem.x_shape) == 1 and loss_of(problem) == "logistic":
+        if len(problem.x_shape) == 1 and loss_name(problem.loss) == "logistic":
             return "celer's logistic regression has the l1 term alone, here lambda2 > 0"
         return super().refuses(problem, solver)
 

@@ -26,8 +26,8 @@ class ERM:
     constants = ("lambda1", "lambda2")
 
     @staticmethod
-    def refuses(loss, A=None, task="classification", materialize=False, **data):
-        """Why the data are not for this loss, or None."""
+    def refuses(loss, regularizer, A=None, task="classification", materialize=False, **data):
+        """Why the data are not for this loss and regulariser, or None."""
         if loss in CLASSIFICATION and task != "classification":
             return f"the {loss} loss needs labels -1 and +1; this data set is {task}"
         if check_flag(materialize, "materialize") and is_factorized(A):
@@ -49,14 +49,21 @@ class ERM:
         }
 
 
+def _for_vectors(regularizer):
+    """Why a regulariser is not for matrices, or None."""
+    if regularizer == "elastic_net":
+        return None
+    return f"the regularizer {regularizer} is for vectors; these unknowns are matrices"
+
+
 class MatrixRisk:
     """Multiple-matrix risk minimisation (figure 3)."""
 
     constants = ("lam",)
 
     @staticmethod
-    def refuses(loss, **data):
-        return None
+    def refuses(loss, regularizer, **data):
+        return _for_vectors(regularizer)
 
     def __init__(self, constants, loss, D, b):
         self.problem = matrix_risk(D, b, loss, **constants)
@@ -76,10 +83,10 @@ class TraceRegression:
     constants = ("lam",)
 
     @staticmethod
-    def refuses(loss, **data):
+    def refuses(loss, regularizer, **data):
         if loss != "square":
             return f"trace regression has the square loss, got {loss}"
-        return None
+        return _for_vectors(regularizer)
 
     def __init__(self, constants, loss, measurements, b, truth=None):
         self.problem = trace_regression(measurements, b, **constants)
@@ -103,10 +110,10 @@ class MTLMNN:
     constants = ("lambda0", "lam")
 
     @staticmethod
-    def refuses(loss, **data):
+    def refuses(loss, regularizer, **data):
         if loss not in CLASSIFICATION:
             return f"metric learning needs one of the losses {', '.join(CLASSIFICATION)}"
-        return None
+        return _for_vectors(regularizer)
 
     def __init__(self, constants, loss, points, labels, tasks, points_test, labels_test,
                  tasks_test, **options):

@@ -1,6 +1,7 @@
 """Dispatch on types: one function, a body for each type of its first argument."""
 
 import functools
+import inspect
 
 import numpy as np
 from numba.core import types
@@ -35,8 +36,8 @@ def generic(declaration=None, *, default=False, interpreted=False):
     >>> @value.register(Square)
     ... def square_value(loss, z, b):
     ...     return 0.5 * (z - b) ** 2
-    >>> value.covers(Square), value.covers(int)
-    (True, False)
+    >>> value.covers(Square), value.covers(int), value.argument
+    (True, False, 'loss')
     """
     if declaration is None:
         return functools.partial(generic, default=default, interpreted=interpreted)
@@ -72,6 +73,7 @@ def generic(declaration=None, *, default=False, interpreted=False):
     )(choose)
     call.register = register
     call.covers = lambda cls: default or cls in bodies
+    call.argument = next(iter(inspect.signature(declaration).parameters))
     return call
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from ..engine.dispatch import generic, index, runner
 from ..engine.kernel_cache import njit
 from ..engine.sampling import block_size, draw, generator, partition
-from ..model.losses import dual_prox, nearest_feasible
-from ..model.regularizers import moduli_of, pair_primal_step
+from ..model.losses import dual_prox, nearest_feasible, nearest_in_domain
+from ..model.regularizers import into_domain, moduli_of, pair_primal_step, reg_prox
 from ..state import dual_pair, dual_pair_cost, primal_pair, primal_pair_cost
 from ..state.accelerated import pair_add, pair_cost, pair_fetch, pair_products, rescale
 from ..theory import steps as formulas
@@ -186,6 +186,7 @@ class APCG(AcceleratedMethod):
     """
 
     name = "apcg"
+    requires = (dual_prox, nearest_in_domain)
 
     def setup(self, seeds, m=1):
         problem, (n, _) = self.problem, self.problem.shape
@@ -230,6 +231,7 @@ class PrimalAPCG(AcceleratedMethod):
     """
 
     name = "apcg_primal"
+    requires = (reg_prox,)
 
     def setup(self, seeds, q=1):
         problem, (n, p) = self.problem, self.problem.shape
@@ -245,7 +247,10 @@ class PrimalAPCG(AcceleratedMethod):
 
     @property
     def x(self):
-        return self._current()
+        # A combination of feasible points, feasible but for rounding.
+        x = self._current()
+        into_domain(self.problem.reg, x)
+        return x
 
     @property
     def y(self):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.checks import choose
 from ..engine.symmetric import pack
-from ..model.losses import conjugate_sum, loss_sum
+from ..model.losses import conjugate_sum, dual_prox, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
 from .dual_ascent import SCALINGS, DualAscent
@@ -37,6 +37,7 @@ class ASDCA(Method):
     """
 
     name = "asdca"
+    requires = (dual_prox,)
 
     def setup(self, seeds, m=1, scaling="tight", order="random"):
         choose(scaling, SCALINGS, "scaling")

@@ -222,6 +222,7 @@ class ASVRGSP(Method):
     """
 
     name = "asvrg_sp"
+    requires = (dual_prox,)
 
     def setup(self, seeds, sampling="nonuniform", batch="auto", acceleration="auto",
               inner="single"):

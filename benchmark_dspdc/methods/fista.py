@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..engine.threads import single_threaded
-from ..model.regularizers import primal_step
+from ..model.regularizers import primal_step, reg_prox
 from ..theory.coupling_constant import norm2
 from .method import Method
 
@@ -30,6 +30,7 @@ class FISTA(Method):
     """
 
     name = "fista"
+    requires = (reg_prox,)
 
     def setup(self, seeds):
         n = self.problem.shape[0]

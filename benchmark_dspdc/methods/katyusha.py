@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from ..model.regularizers import into_domain, reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Blended, begin_at, points_of, shown_point
 from ..theory import steps as formulas
@@ -37,6 +38,7 @@ class Katyusha(EpochMethod):
     """
 
     name = "katyusha"
+    requires = (reg_prox,)
 
     def setup(self, seeds, m=1, epoch=2.0):
         dual, whole, L, info = batches(self.problem, seeds, m)
@@ -64,4 +66,7 @@ class Katyusha(EpochMethod):
 
     @property
     def x(self):
-        return shown_point(self._loop.state, self._points, self._loop.steps)
+        # A combination of feasible points, feasible but for rounding.
+        x = shown_point(self._loop.state, self._points, self._loop.steps)
+        into_domain(self.problem.reg, x)
+        return x

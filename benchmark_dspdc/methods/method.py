@@ -7,6 +7,34 @@ import numpy as np
 from ..engine.checks import choose, is_auto
 from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
+from ..model.losses import dual_prox, loss_conjugate, loss_derivative, loss_value
+from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient, reg_modulus, reg_prox
+from ..model.regularizers.regularizer import coordinate_conjugate, coordinate_value
+
+#: What a certificate asks of the loss and the regulariser.
+CERTIFIED = (
+    loss_value, loss_derivative, loss_conjugate, reg_modulus, coordinate_value,
+    coordinate_conjugate, reg_conjugate_gradient,
+)
+
+
+def check_requirements(cls, problem):
+    """Raise a ValueError if the loss or the regulariser lacks what a method needs."""
+    matrices = len(problem.x_shape) > 1
+    if matrices != conjugate_blocks.covers(type(problem.reg)):
+        raise ValueError(
+            f"the unknowns are {'matrices' if matrices else 'numbers'}, and the regulariser "
+            f"{type(problem.reg).__name__} is for {'numbers' if matrices else 'matrices'}"
+        )
+    for function in (*CERTIFIED, *cls.requires):
+        part = getattr(problem, function.argument)
+        if function.argument == "reg" and matrices:
+            continue
+        if not function.covers(type(part)):
+            raise ValueError(
+                f"{cls.name} needs {function.__name__}, which {type(part).__name__} does not "
+                "have; register it for that type, or take a method that does without"
+            )
 
 
 class Method(ABC):
@@ -45,6 +73,9 @@ class Method(ABC):
     #: Block sizes for which "auto" may be given.
     chooses = ()
 
+    #: What the method asks of the loss and the regulariser, beside `CERTIFIED`.
+    requires = (dual_prox, reg_prox)
+
     @single_threaded
     def __init__(self, problem, seed=0, moduli="each", **options):
         self.problem = problem.for_steps(moduli)
@@ -58,6 +89,7 @@ class Method(ABC):
     def validate(cls, problem, **options):
         """Raise a ValueError if the method cannot run on this problem with these options."""
         n, p = problem.shape
+        check_requirements(cls, problem)
         choose(options.get("moduli", "each"), ("each", "least"), "moduli")
         for name, total in (("m", n), ("q", p)):
             if name in options and not (name in cls.chooses and is_auto(options[name])):

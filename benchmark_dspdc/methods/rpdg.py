@@ -10,6 +10,7 @@ import numpy as np
 
 from ..engine.checks import choose
 from ..engine.sampling import weighted
+from ..model.regularizers import reg_prox
 from ..state.iteration import Averaged
 from ..theory import steps as formulas
 from .batches import batches
@@ -36,6 +37,7 @@ class RPDG(LoopMethod):
     """
 
     name = "rpdg"
+    requires = (reg_prox,)
 
     def setup(self, seeds, m=1, sampling="authors"):
         choose(sampling, ("authors", "uniform"), "sampling")

@@ -17,6 +17,7 @@ regularized loss minimization. ICML 2015 (probabilities).
 """
 
 from ..engine.checks import choose
+from ..model.losses import dual_prox
 from ..theory.importance import check_order
 from .dual_ascent import SCALINGS, DualAscent
 from .method import Method
@@ -52,6 +53,7 @@ class SDCA(Method):
     """
 
     name = "sdca"
+    requires = (dual_prox,)
 
     @classmethod
     def validate(cls, problem, **options):

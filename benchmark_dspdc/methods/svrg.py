@@ -7,6 +7,7 @@ variance reduction. SIAM J. Optimization 24, 2014.
 """
 
 from ..engine.checks import check_number, choose
+from ..model.regularizers import reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Mean, Nothing, total_of
 from ..theory import steps as formulas
@@ -38,6 +39,7 @@ class SVRG(EpochMethod):
     """
 
     name = "svrg"
+    requires = (reg_prox,)
 
     def setup(self, seeds, m=1, step=0.1, epoch=2.0, snapshot="average"):
         check_number(step, "step", 0.0, strict=True)

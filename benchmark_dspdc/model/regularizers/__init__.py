@@ -8,6 +8,7 @@ from .regularizer import (
     conjugate_blocks,
     conjugate_point,
     for_steps,
+    into_domain,
     miniature,
     moduli_of,
     pair_primal_step,
@@ -26,8 +27,8 @@ from .regularizer import (
 REGULARIZERS = {"elastic_net": ElasticNet, "non_negative": NonNegative}
 
 __all__ = [
-    "REGULARIZERS", "ElasticNet", "NonNegative", "PSDFrobenius", "augmented", "conjugate_blocks",
-    "conjugate_point", "for_steps", "miniature", "moduli_of", "pair_primal_step", "primal_step",
-    "reg_conjugate", "reg_conjugate_gradient", "reg_modulus", "reg_outlook", "reg_prox",
-    "reg_threshold", "reg_thresholds", "reg_value",
+    "REGULARIZERS", "ElasticNet", "NonNegative", "PSDFrobenius", "augmented",
+    "conjugate_blocks", "conjugate_point", "for_steps", "into_domain", "miniature",
+    "moduli_of", "pair_primal_step", "primal_step", "reg_conjugate", "reg_conjugate_gradient",
+    "reg_modulus", "reg_outlook", "reg_prox", "reg_threshold", "reg_thresholds", "reg_value",
 ]

@@ -8,6 +8,7 @@ from .regularizer import (
     TO_ZERO,
     coordinate_conjugate,
     coordinate_value,
+    into_domain,
     reg_conjugate_gradient,
     reg_modulus,
     reg_outlook,
@@ -55,6 +56,12 @@ def non_negative_prox(reg, j, c, tau):
 @reg_conjugate_gradient.register(NonNegative)
 def non_negative_conjugate_gradient(reg, j, w):
     return max(w - reg.lambda1, 0.0) / reg.lambda2
+
+
+@into_domain.register(NonNegative)
+def into_orthant(reg, x):
+    for j in range(x.shape[0]):
+        x[j] = max(x[j], 0.0)
 
 
 @reg_outlook.register(NonNegative)

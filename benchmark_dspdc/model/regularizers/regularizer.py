@@ -95,6 +95,11 @@ def reg_conjugate(reg, w):
 
 
 @generic(default=True)
+def into_domain(reg, x):
+    """Move x to the nearest point where g is finite, from which it is off by rounding."""
+
+
+@generic(default=True)
 def conjugate_point(reg, w, out):
     """out = grad g*(w), the primal point that a dual point gives."""
     for j in range(w.shape[0]):
