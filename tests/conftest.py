@@ -36,11 +36,11 @@ REPO = Path(__file__).resolve().parent.parent
 def home(tmp_path, monkeypatch):
     """An empty cache, and no network whatever the machine has."""
 
-    def offline(name, *args, **kwargs):
-        raise RuntimeError(f"no network for {name}\nin tests")
+    def offline(address, *args, **kwargs):
+        raise RuntimeError(f"no network for {address}\nin tests")
 
     monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
+    monkeypatch.setattr(libsvmdata.abstraction, "download", offline)
     return tmp_path / "home" / "libsvm"
 
 

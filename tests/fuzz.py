@@ -89,7 +89,7 @@ def outcome(surface, case, folder):
 
 def offline():
     """Have names that libsvmdata lists never downloaded in this process."""
-    libsvmdata.fetch_dataset = None
+    libsvmdata.abstraction.download = None
 
 
 # Odd values ---------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     for j, name in enumerate(task_names):
         _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
 
-    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors).rows
+    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors)
     combined = _combine(found, starts, n_neighbors)
     return Triplets(points, labels, order, task_names, starts, *combined)
 
@@ -155,17 +155,14 @@ def _check_task(labels, task, n_neighbors, n_impostors):
         )
 
 
-class _Found(NamedTuple):
-    rows: np.ndarray  # of each point its neighbours, then its impostors
-
-
 # What is kept on disk are row numbers: a user's points are the user's.
-@stored(_Found)
+@stored()
 def _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors):
+    """Rows of the neighbours of each point, then of its impostors."""
     found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
     for j in tracked(range(len(task_names)), "neighbours"):
         _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, task_names[j])
-    return _Found(found)
+    return found
 
 
 def _search(points, codes, start, stop, n_neighbors, found, task):
