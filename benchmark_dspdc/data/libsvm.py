@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import time
 import warnings
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from scipy import sparse
 from ..engine.cache_dirs import fallback_home, has_fallback, is_writable
 from ..engine.checks import as_array, as_matrix, check_int, choose
 from .labels import Labelled, binary_rule, guess_task
-from .libsvm_text import allowed_bytes, read_text
+from .libsvm_text import read_text
 from .scaling import SPARSE_SCALES, scale_parts
 
 __all__ = ["ImportSummary", "RawData", "data_home", "import_file", "is_cached", "load", "raw"]
@@ -151,8 +150,7 @@ def raw(name):
         If there is no such set, it is a multilabel one, its cached files are damaged, or its
         download fails.
     """
-    listed = _listed(name)
-    if listed is not None and _find(name) is None:
+    if _listed(name) and _find(name) is None:
         _fetch(name)
     return _read(name)
 
@@ -363,10 +361,6 @@ def _store(name, X, y):
             X = sparse.csc_matrix(X)
             X.sort_indices()
             sparse.save_npz(scratch / X_file.name, X)
-            if _unpacks_to_too_much(scratch / X_file.name):
-                # Equal columns by the thousand, or empty ones by the million, as the user gave
-                # them; unpacked they are not taken for a bomb.
-                sparse.save_npz(scratch / X_file.name, X, compressed=False)
         else:
             np.save(scratch / X_file.name, X.toarray(order="F"), allow_pickle=False)
         np.save(scratch / y_file.name, y, allow_pickle=False)
@@ -406,16 +400,12 @@ def _read_files(name, X_file, y_file):
     try:
         y = as_array(np.load(y_file, allow_pickle=False), "y", 1)
         file = X_file
-        if X_file.suffix == ".npy":
-            X = np.load(X_file, allow_pickle=False)
-        elif _unpacks_to_too_much(X_file):
-            raise ValueError("it unpacks to too much, allowed are 100 times its size and 2^24")
-        else:
-            X = sparse.load_npz(X_file)
+        is_sparse = X_file.suffix == ".npz"
+        X = sparse.load_npz(X_file) if is_sparse else np.load(X_file, allow_pickle=False)
         # Before room is made for rows that are only claimed. In CSC each feature has a pointer.
         if X.shape[:1] != y.shape:
             raise ValueError(f"X must have {len(y)} rows as y has labels, got shape {X.shape}")
-        if sparse.issparse(X) and X.format != "csc":
+        if is_sparse and X.format != "csc":
             raise ValueError(f"X must be in format csc, got {X.format}")
         X = as_matrix(X, "X")
     except Exception as error:  # whatever numpy and zipfile make of damaged files
@@ -424,18 +414,11 @@ def _read_files(name, X_file, y_file):
             f"matrix and labels that libsvmdata saves. Delete {X_file.name} and {y_file.name}, "
             f"or replace them with: {_import_command(name)}"
         ) from error
-    if sparse.issparse(X) and max(X.nnz, *X.shape) < 2**31:
+    if is_sparse and max(X.nnz, *X.shape) < 2**31:
         # So that compiled code meets one type only.
         X.indices = X.indices.astype(np.int32, copy=False)
         X.indptr = X.indptr.astype(np.int32, copy=False)
     return RawData(X, y)
-
-
-def _unpacks_to_too_much(file):
-    """Whether an .npz file says that it unpacks to too much; more than it says is not read."""
-    with zipfile.ZipFile(file) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-    return unpacked > allowed_bytes(os.path.getsize(file))
 
 
 def _fetch(name):

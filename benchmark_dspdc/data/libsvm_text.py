@@ -1,8 +1,4 @@
-"""LIBSVM text: scikit-learn's reader, with limits on what a file may take.
-
-A compressed file may unpack to `MAX_RATIO` times what was read of it so far, and `RATIO_SLACK`
-bytes more: LIBSVM text shrinks to a tenth or so, a decompression bomb to a thousandth and less.
-"""
+"""LIBSVM text: scikit-learn's reader, with limits on what a file may take."""
 
 import bz2
 import contextlib
@@ -17,8 +13,10 @@ from rich.progress import wrap_file
 
 from ..engine.checks import as_array, as_matrix
 
-__all__ = ["allowed_bytes", "read_text"]
+__all__ = ["read_text"]
 
+# A compressed file may unpack to this many times what was read of it so far, and this many bytes
+# more: LIBSVM text shrinks to a tenth or so, a decompression bomb to a thousandth and less.
 MAX_RATIO = 100
 RATIO_SLACK = 2**24
 
@@ -30,11 +28,6 @@ MAX_LINE_BYTES = 2**26
 
 #: How a compressed file begins, and what unpacks it.
 OPENERS = {b"BZh": bz2.open, b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
-
-
-def allowed_bytes(read):
-    """To how many bytes so many bytes of a compressed file may unpack."""
-    return MAX_RATIO * read + RATIO_SLACK
 
 
 def read_text(path, max_bytes=None, progress=False):
@@ -93,7 +86,7 @@ class _Lines:
         while line := self.stream.readline(MAX_LINE_BYTES + 1):
             self.number, self.line, size = self.number + 1, line, size + len(line)
             if size > allowed and self.max_bytes is None:
-                allowed = min(allowed_bytes(self.file.tell()), MAX_TEXT_BYTES)
+                allowed = min(MAX_RATIO * self.file.tell() + RATIO_SLACK, MAX_TEXT_BYTES)
                 rule = f"default, {MAX_RATIO} times as many and {RATIO_SLACK} (see max_bytes),"
             if size > allowed:
                 raise _TooMuch(

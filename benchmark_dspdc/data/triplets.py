@@ -205,7 +205,7 @@ def _squared_distance(points, u, v):
 
 
 @njit(inline=True)
-def _insert(value, best, first, last):
+def insert(value, best, first, last):
     """Put a value into the sorted ``best[first:last]``; the place, or ``last`` if there is none.
 
     Equal values keep the order in which they came.
@@ -232,9 +232,9 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             value = norms[other] - products[r, other]
             if codes[start + other] != codes[u]:
                 if value < best[n_found - 1]:
-                    _insert(value, best, n_neighbors, n_found)
+                    insert(value, best, n_neighbors, n_found)
             elif value < best[n_neighbors - 1] and start + other != u:
-                _insert(value, best, 0, n_neighbors)
+                insert(value, best, 0, n_neighbors)
         near_limit = best[n_neighbors - 1] + slack[row + r]
         far_limit = best[n_found - 1] + slack[row + r]
 
@@ -246,7 +246,7 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             same = codes[v] == codes[u]
             if value <= (near_limit if same else far_limit) and v != u:
                 first, last = (0, n_neighbors) if same else (n_neighbors, n_found)
-                place = _insert(_squared_distance(points, u, v), best, first, last)
+                place = insert(_squared_distance(points, u, v), best, first, last)
                 for k in range(last - 1, place, -1):
                     found[u, k] = found[u, k - 1]
                 if place < last:
