@@ -250,7 +250,7 @@ LIBSVM = Surface(
     libsvm_cases(), run_libsvm,
     r"dataset name is not valid: got|: .*; allowed|: .* allowed (are|is|by|without)|must be .* got"
     r"|is not supported|multilabel|one class only",
-    ("data/libsvm.py",),
+    ("data/libsvm.py", "data/libsvm_text.py"),
 )
 
 
