@@ -44,6 +44,14 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home" / "libsvm"
 
 
+def real_file(name):
+    """One of LIBSVM's files, if this machine has it."""
+    folder = Path(os.environ.get("LIBSVM_FILES", REPO.parent / "shared" / "data"))
+    if not (folder / name).is_file():
+        pytest.skip(f"no {name} in {folder}; set LIBSVM_FILES to a directory of LIBSVM files")
+    return folder / name
+
+
 LOSSES = ("square", "logistic", "smoothed_hinge")
 OPERATORS = ("dense", "csr", "factorized")
 
