@@ -36,12 +36,20 @@ REPO = Path(__file__).resolve().parent.parent
 def home(tmp_path, monkeypatch):
     """An empty cache, and no network whatever the machine has."""
 
-    def offline(name, *args, **kwargs):
-        raise RuntimeError(f"no network for {name}\nin tests")
+    def offline(address, *args, **kwargs):
+        raise RuntimeError(f"no network for {address}\nin tests")
 
     monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(libsvmdata, "fetch_dataset", offline)
+    monkeypatch.setattr(libsvmdata.abstraction, "download", offline)
     return tmp_path / "home" / "libsvm"
+
+
+def real_file(name):
+    """One of LIBSVM's files, if this machine has it."""
+    folder = Path(os.environ.get("LIBSVM_FILES", REPO.parent / "shared" / "data"))
+    if not (folder / name).is_file():
+        pytest.skip(f"no {name} in {folder}; set LIBSVM_FILES to a directory of LIBSVM files")
+    return folder / name
 
 
 LOSSES = ("square", "logistic", "smoothed_hinge")

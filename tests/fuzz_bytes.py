@@ -16,7 +16,7 @@ from pathlib import Path
 import fuzz
 from fuzz_long import scratch_folder
 
-from benchmark_dspdc.data import libsvm
+from benchmark_dspdc.data import libsvm, libsvm_text
 from benchmark_dspdc.report import plain_files as files
 from benchmark_dspdc.report import results, thrift
 
@@ -25,7 +25,7 @@ KEPT = Path(__file__).resolve().parent.parent / "outputs" / "fuzz"
 
 #: The modules whose branches atheris follows.
 FOLLOWED = {
-    "LIBSVM files": [libsvm], "result files": [files, results, thrift],
+    "LIBSVM files": [libsvm, libsvm_text], "result files": [files, results, thrift],
 }
 
 #: Of one content; one that takes more is a failure.

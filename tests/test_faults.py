@@ -27,7 +27,7 @@ from benchmark_dspdc import solve
 from benchmark_dspdc.bench import benchopt_process as running
 from benchmark_dspdc.bench import named_problems as targets
 from benchmark_dspdc.cli import SOLVERS_FAILED, main
-from benchmark_dspdc.data import libsvm
+from benchmark_dspdc.data import libsvm, libsvm_text
 from benchmark_dspdc.engine import cache_dirs as places
 from benchmark_dspdc.report.results import GAP, medians, read_results, rows_of, to_targets
 
@@ -640,7 +640,7 @@ def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(server, tmp
 def test_a_download_that_unpacks_to_too_much_is_given_up(server, tmp_path, monkeypatch):
     """Before all of it is on the disk, where libsvmdata would unpack it."""
     monkeypatch.setattr(server, "whole", True)
-    monkeypatch.setattr(libsvm, "RATIO_SLACK", 2**16)
+    monkeypatch.setattr(libsvm_text, "RATIO_SLACK", 2**16)
     packed = bz2.compress(server.body)
     monkeypatch.setattr(server, "body", packed)
     assert libsvm.raw("rcv1.binary").X.shape == (4000, 47236)

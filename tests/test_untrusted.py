@@ -13,7 +13,6 @@ import pickle
 import re
 import subprocess
 import sys
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -22,11 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 from benchopt.results.parquet import PICKLE_PREFIX, to_parquet
 from conftest import REPO
-from scipy import sparse
 from test_report import ELASTIC, STATED, curve, factorized, runs
 
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.data import libsvm
+from benchmark_dspdc.data import libsvm, libsvm_text
 from benchmark_dspdc.guard import trend
 from benchmark_dspdc.report import (
     claims as verdicts,
@@ -125,26 +123,6 @@ def test_names_in_a_result_file_name_no_files_to_load(tmp_path, monkeypatch, dat
     assert "is not a name of this benchmark" in tables.findings[0].reason
 
 
-def test_a_cached_data_set_with_pickles_is_refused_and_not_unpickled(tmp_path, home):
-    home.mkdir(parents=True)
-    marker = tmp_path / "marker"
-    cell = np.array([Exploit(marker)], dtype=object)
-    X = sparse.csc_matrix(np.eye(2))
-    parts = dict(format=np.array("csc"), shape=X.shape, data=X.data, indices=X.indices,
-                 indptr=X.indptr)
-    np.save(home / "set_y.npy", np.ones(2))
-    for name in parts:
-        np.savez(home / "set_X.npz", **parts | {name: cell})
-        with pytest.raises(ValueError, match="set_X.npz cannot be used"):
-            libsvm.raw("set")
-    np.savez(home / "set_X.npz", **parts)
-    libsvm.raw("set")
-    np.save(home / "set_y.npy", cell, allow_pickle=True)
-    with pytest.raises(ValueError, match="set_y.npy cannot be used: Object arrays"):
-        libsvm.raw("set")
-    assert not marker.exists()
-
-
 # Sizes are checked before memory is taken ---------------------------------------------------
 
 #: Imports a file in a process of its own; prints what came of it, and by how much it grew.
@@ -162,17 +140,17 @@ for file in sys.argv[1:]:
     print(json.dumps([text, peak_memory() - before, time.perf_counter() - begun]))
 """
 
+
+@pytest.mark.nightly
 def test_decompression_bombs_are_refused_in_bounded_memory_and_time(tmp_path, home):
     bombs = []
     line = b"1 " + b" ".join(b"%d:1" % k for k in range(1, 60)) + b"\n"
     for text in (line, b" "):
         piece = text * (2**20 // len(text))
-        for name, compress in (("bz2", bz2.compress), ("gz", gzip.compress),
-                               ("xz", lzma.compress)):
+        for compress in (bz2.compress, gzip.compress, lzma.compress):
             # Eight gigabytes, as one stream after the other.
-            bombs.append(tmp_path / f"{len(bombs)}.{name}")
+            bombs.append(tmp_path / f"{len(bombs)}")
             bombs[-1].write_bytes(compress(piece) * 8000)
-    assert sum(bomb.stat().st_size for bomb in bombs) < 2**26
     done = subprocess.run(
         [sys.executable, "-c", IMPORT, *map(str, bombs)], cwd=REPO, capture_output=True, text=True,
         timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
@@ -182,15 +160,14 @@ def test_decompression_bombs_are_refused_in_bounded_memory_and_time(tmp_path, ho
     assert len(shown) == len(bombs)
     for message, grown, seconds in shown:
         assert "unpacks to too much" in message and "max_bytes" in message
-        assert grown < 2**28
-        assert seconds < 60
+        assert grown < 2**28 and seconds < 60
     assert not home.exists()
 
 
 def test_a_user_who_knows_the_file_can_raise_the_limit(tmp_path, monkeypatch, home, capsys):
     file = tmp_path / "same.bz2"
     file.write_bytes(bz2.compress(b"1 1:1\n2 1:1\n" * 10**5))
-    monkeypatch.setattr(libsvm, "RATIO_SLACK", 2**16)
+    monkeypatch.setattr(libsvm_text, "RATIO_SLACK", 2**16)
     assert main(["import-libsvm", "same", str(file)]) == 2
     assert "unpacks to too much" in capsys.readouterr().err
     assert main(["import-libsvm", "same", str(file), "--max-bytes", "1000000"]) == 2
@@ -200,9 +177,9 @@ def test_a_user_who_knows_the_file_can_raise_the_limit(tmp_path, monkeypatch, ho
 
 
 @pytest.mark.parametrize("index, message", [
-    (10**12, "line 1 is not in LIBSVM format.*an index that is too large"),
-    (2**31 - 2, "suspiciously large"), (2**28, "suspiciously large for 1 stored entries"),
-    (2**20 + 1, "suspiciously large for 1 stored entries: .* indices up to 1048576"),
+    (10**12, "line 1 is not in LIBSVM format.*too large"),
+    (2**31 - 2, "got 2147483646, allowed by 1 stored entries, without n_features, are 1048576"),
+    (2**20 + 1, "got 1048577, allowed"),
 ])
 def test_an_index_alone_claims_no_memory(tmp_path, home, index, message):
     file = tmp_path / "file"
@@ -210,132 +187,10 @@ def test_an_index_alone_claims_no_memory(tmp_path, home, index, message):
     with pytest.raises(ValueError, match=message):
         libsvm.import_file("set", file)
     assert not home.exists()
-    if index < 10**9:
-        file.write_text(f"1 {index // 2**8}:1\n")
-        libsvm.import_file("set", file, n_features=index // 2**8)
-
-
-def header(shape, dtype="<f8"):
-    """The beginning of an .npy file that claims such an array, and little else."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, dict(descr=dtype, fortran_order=False, shape=shape)
-    )
-    return file.getvalue() + bytes(64)
-
-
-def test_headers_of_cached_arrays_that_claim_more_than_there_is_are_refused(home):
-    home.mkdir(parents=True)
-    np.save(home / "set_y.npy", np.ones(2))
-    claim = "cannot be used: the header of an array claims 8000000000000000 bytes, got 64"
-    (home / "set_X.npy").write_bytes(header((10**13, 100)))
-    with pytest.raises(ValueError, match=f"set_X.npy {claim}"):
-        libsvm.raw("set")
-    np.save(home / "set_X.npy", np.eye(2))
-    (home / "set_y.npy").write_bytes(header((10**15,)))
-    with pytest.raises(ValueError, match=f"set_y.npy {claim}"):
-        libsvm.raw("set")
-    np.save(home / "set_y.npy", np.ones(2))
-    (home / "set_X.npy").unlink()
-    sparse.save_npz(home / "set_X.npz", sparse.csc_matrix(np.eye(2)))
-    libsvm.raw("set")
-    with zipfile.ZipFile(home / "set_X.npz") as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    parts["data.npy"] = header((10**15,))
-    with zipfile.ZipFile(home / "set_X.npz", "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    with pytest.raises(ValueError, match=f"set_X.npz {claim}"):
-        libsvm.raw("set")
-    # A compression that knows no limit is not numpy's.
-    with zipfile.ZipFile(home / "set_X.npz", "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("data.npy", header((8,)))
-    with pytest.raises(ValueError, match="set_X.npz cannot be used: it is packed in a way"):
-        libsvm.raw("set")
-
-
-@pytest.mark.parametrize("shape, claim", [
-    ((3, 10**12), "it claims 1000000000000 features for 3 stored entries, allowed in format csr "
-                  "are 1048576; an import with --n-features can have more"),
-    ((3, 2**20 + 1), "it claims 1048577 features"), ((3, 2**20), None),
-    ((10**12, 3), "y must have 1000000000000 labels as X has rows, got 3"),
-])
-def test_a_cached_matrix_of_a_few_bytes_claims_no_memory(home, shape, claim):
-    home.mkdir(parents=True)
-    np.save(home / "set_y.npy", np.array([1.0, -1.0, 1.0]))
-    # Of the two sizes one has no pointers in the file.
-    kind = sparse.csr_matrix if shape[0] == 3 else sparse.csc_matrix
-    place = np.zeros(3, np.int64), np.arange(4)
-    X = kind((np.ones(3), *place), shape=shape)
-    sparse.save_npz(home / "set_X.npz", X)
-    assert (home / "set_X.npz").stat().st_size < 2000
-    if claim is None:
-        assert libsvm.raw("set").X.shape == shape
-    else:
-        with pytest.raises(ValueError, match=f"_[Xy].np[yz] cannot be used: {claim}"):
-            libsvm.raw("set")
-
-
-def test_a_cached_matrix_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
-        home, monkeypatch):
-    home.mkdir(parents=True)
-    np.save(home / "set_y.npy", np.ones(2))
-    many = 10**7
-    np.savez_compressed(
-        home / "set_X.npz", format=np.array("csc"), shape=(2, 2), data=np.zeros(many),
-        indices=np.zeros(many, np.int32), indptr=np.array([0, many // 2, many], np.int32),
-    )
-    assert (home / "set_X.npz").stat().st_size < 2**18
-    monkeypatch.setattr(sparse, "load_npz", None)
-    with pytest.raises(ValueError, match="it unpacks to too much: got 1200[0-9]* bytes, allowed"):
-        libsvm.raw("set")
-
-
-def test_a_cached_matrix_with_more_entries_than_places_is_refused(home):
-    home.mkdir(parents=True)
-    np.save(home / "set_y.npy", np.ones(2))
-    for more, message in ((0, None), (1, "it has 5 stored entries, allowed in shape .* are 4")):
-        X = sparse.csc_matrix(
-            (np.ones(4 + more), np.r_[0, 1, np.zeros(more, int), 0, 1], [0, 2 + more, 4 + more]),
-            shape=(2, 2),
-        )
-        sparse.save_npz(home / "set_X.npz", X)
-        if message is None:
-            libsvm.raw("set")
-        else:
-            with pytest.raises(ValueError, match=f"set_X.npz cannot be used: {message}"):
-                libsvm.raw("set")
-
-
-def test_cached_matrices_of_ones_are_far_from_the_limit(home, monkeypatch):
-    # The slack would hide it from matrices as small as these.
-    monkeypatch.setattr(libsvm, "RATIO_SLACK", 0)
-    monkeypatch.setattr(libsvm, "MAX_RATIO", libsvm.MAX_RATIO // 5)
-    n, rng = 10**5, np.random.default_rng(0)
-    scattered = sparse.random_array((1000, 2000), density=0.4, rng=rng)
-    scattered.data[:] = 1.0
-    columns = {
-        "random": rng.integers(14, size=n), "sorted": np.sort(rng.integers(14, size=n)),
-        "cyclic": np.arange(n) % 14,
-    }
-    hot = {
-        name: sparse.csr_array((np.ones(n), places, np.arange(n + 1)), shape=(n, 14))
-        for name, places in columns.items()
-    }
-    for name, X in (hot | {"scattered": scattered}).items():
-        X_file, _ = libsvm._store(name, X, np.ones(X.shape[0]))
-        with zipfile.ZipFile(X_file) as archive:
-            assert {part.compress_type for part in archive.infolist()} == {zipfile.ZIP_DEFLATED}
-        assert libsvm.raw(name).X.nnz == X.nnz
-
-
-@pytest.mark.parametrize("width", [2**20 + 1, 2**23])
-def test_a_wide_set_that_the_user_means_can_be_read_again(tmp_path, home, width):
-    # The pointers of the wider one shrink to less than a hundredth.
-    file = tmp_path / "file"
-    file.write_text("1 7:1\n2 3:1\n")
-    libsvm.import_file("set", file, n_features=width)
-    assert libsvm.raw("set").X.shape == (2, width)
+    # As many as the user means are read again.
+    if index < 2**28:
+        libsvm.import_file("set", file, n_features=index)
+        assert libsvm.raw("set").X.shape == (1, index)
 
 
 def test_result_files_that_claim_too_much_are_not_read(tmp_path, monkeypatch, capsys):
@@ -574,18 +429,6 @@ def test_pictures_have_a_largest_size(tmp_path):
 
 
 # Nothing is written elsewhere --------------------------------------------------------------
-
-OUTSIDE = ("../../x", "/etc/x", "..", "a/b", "a\\b", "a\0b", "~/x", "C:x", ".x")
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_imports_write_into_the_cache_alone(tmp_path, home, capsys, name):
-    file = tmp_path / "file"
-    file.write_text("1 1:1\n2 1:2\n")
-    assert main(["import-libsvm", name, str(file)]) == 2
-    assert "dataset name is not valid" in capsys.readouterr().err
-    assert tree(tmp_path) == {"file"}
-
 
 def test_reports_write_into_their_folder_alone(tmp_path, capsys):
     sources = [f"MTLMNN[source={name}]" for name in ("../../x", "/etc/x", "x" * 900)]

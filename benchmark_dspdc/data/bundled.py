@@ -23,8 +23,7 @@ def load(name, scale="none", seed=0):
     name : {"breast_cancer", "digits", "diabetes"}
         Two classes (569 x 30), ten classes (1797 x 64) and regression (442 x 10).
     scale : {"none", "maxabs", "unit_rows", "standardize"}, default="none"
-        Scaling of the features, see `benchmark_dspdc.data.scaling.fit_scaling`; its statistics are
-        those of the training part.
+        Scaling of the features, see `scale_parts`.
     seed : int, default=0
         Non-negative; decides which rows are test rows.
 

@@ -8,6 +8,7 @@ from ..engine.checks import as_array, check_int
 from ..engine.kernel_cache import njit
 from ..engine.threads import single_threaded
 from .common import as_ids, show_id
+from .triplets import insert
 
 __all__ = ["KnnErrors", "task_knn_errors"]
 
@@ -178,13 +179,10 @@ def _count(products, norms, codes, start, rows, best, found, votes):
             # Half the squared distance, less what all points have in common.
             value = norms[i] - products[r, i]
             if value < best[k - 1]:
-                a = k - 1
-                while a > 0 and value < best[a - 1]:
-                    best[a] = best[a - 1]
+                place = insert(value, best, 0, k)
+                for a in range(k - 1, place, -1):
                     found[a] = found[a - 1]
-                    a -= 1
-                best[a] = value
-                found[a] = i
+                found[place] = i
         # The first of the classes with the most votes, from the nearest point on.
         most = 0
         for a in range(k):

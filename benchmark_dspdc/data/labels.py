@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .common import show_id
+
 __all__ = ["LabelRule", "Labelled", "binary_rule", "guess_task"]
 
 # A set that libsvmdata does not list says nothing of its task. More distinct integers than this
@@ -88,7 +90,7 @@ class LabelRule(NamedTuple):
 def _describe(values):
     """Write sorted class labels briefly: ``4``, ``1..10`` or ``{1, 3, 7}``."""
     values = [float(value) for value in values]
-    words = [f"{value:.0f}" if value.is_integer() else repr(value) for value in values]
+    words = [show_id(value) for value in values]
     if len(words) == 1:
         return words[0]
     if values[0].is_integer() and (np.diff(values) == 1).all():

@@ -52,7 +52,7 @@ class TraceRegressionData(NamedTuple):
     truth: np.ndarray
 
 
-@stored(MatrixRiskData)
+@stored()
 def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     """Generate the data of the paper's matrix risk minimization (figure 3).
 
@@ -100,7 +100,7 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     return MatrixRiskData(packed, b, d)
 
 
-@stored(TraceRegressionData)
+@stored()
 def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
     """Generate rank-one measurements of low-rank matrices.
 

@@ -73,7 +73,7 @@ def _version(source):
     return libsvm_version(source) if source in METRIC_SOURCES else None
 
 
-@stored(MetricData, version=_version)
+@stored(version=_version)
 @single_threaded
 def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="impostor", seed=0,
                          max_per_class=None, n_classes=None, progress=False):

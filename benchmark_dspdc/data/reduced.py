@@ -49,7 +49,7 @@ def _version(name):
     return version(name, test=True) if has_all_parts(name) else None
 
 
-@stored(ReducedData, version=_version)
+@stored(version=_version)
 def load_reduced(name, reduction, d, seed, scale="none"):
     """Load a LIBSVM data set, with its test part, and reduce it.
 

@@ -62,7 +62,7 @@ def feature(X, d, seed):
         ``N(0, 1/d)``. Test samples: ``U_test = X_test G'`` with the same ``V``.
     """
     X = as_matrix(X, "X")
-    d = _check_rank(d, X.shape[1], "the number of features")
+    d = check_int(d, "d", high=X.shape[1], reason="the number of features")
     V = random_stream(seed, "feature reduction").standard_normal((d, X.shape[1]))
     V /= np.sqrt(d)
     return Reduction(_times(X, V.T), V, partial(_project, V=V))
@@ -89,7 +89,7 @@ def instance(X, d, seed):
     """
     X = as_matrix(X, "X")
     n, p = X.shape
-    d = _check_rank(d, n, "the number of samples")
+    d = check_int(d, "d", high=n, reason="the number of samples")
     U = random_stream(seed, "instance reduction").standard_normal((n, d))
     U /= np.sqrt(d)
     V = np.ascontiguousarray(_times(X.T, U).T)
@@ -123,7 +123,7 @@ def svd(X, d, seed):
     from sklearn.utils.extmath import randomized_svd
 
     X = as_matrix(X, "X")
-    d = _check_rank(d, min(X.shape), "the smaller dimension of X")
+    d = check_int(d, "d", high=min(X.shape), reason="the smaller dimension of X")
     # scikit-learn takes the legacy generator; the bit stream below is still that of our seeds.
     bits = random_stream(seed, "svd reduction").bit_generator
     with one_thread():
@@ -167,7 +167,7 @@ def nystroem(X, d, seed, gamma=None):
     """
     X = as_matrix(X, "X")
     n, p = X.shape
-    d = _check_rank(d, n, "the number of samples")
+    d = check_int(d, "d", high=n, reason="the number of samples")
     if gamma is None:
         variance = _variance(X)
         gamma = 1.0 / (p * variance) if variance > 0 else 1.0
@@ -220,10 +220,6 @@ def reduce(X, name, d, seed, gamma=None):
             f"gamma has no meaning for the reduction {name!r}: got {gamma!r}, allowed is None."
         )
     return {"feature": feature, "instance": instance, "svd": svd}[name](X, d, seed)
-
-
-def _check_rank(d, limit, meaning):
-    return check_int(d, "d", high=limit, reason=meaning)
 
 
 def _times(X, B):

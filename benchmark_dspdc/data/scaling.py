@@ -1,110 +1,18 @@
 """Scaling of columns and rows, learnt on the training part and applied to both parts."""
 
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 
 from ..engine.checks import choose
 
-__all__ = ["SCALES", "SPARSE_SCALES", "Scaling", "fit_scaling", "scale_parts"]
+__all__ = ["SCALES", "SPARSE_SCALES", "scale_parts"]
 
 #: Scalings that keep the zeros of a sparse matrix.
 SPARSE_SCALES = ("none", "maxabs", "unit_rows")
 #: All scalings; ``"standardize"`` shifts the columns and needs a dense matrix.
 SCALES = (*SPARSE_SCALES, "standardize")
-
-
-class Scaling(NamedTuple):
-    """A scaling with the column statistics of the training part.
-
-    Attributes
-    ----------
-    name : str
-        One of `SCALES`.
-    shift, factor : ndarray of shape (p,) or None
-        Subtracted from, respectively divided into, each column.
-    """
-
-    name: str
-    shift: np.ndarray | None
-    factor: np.ndarray | None
-
-    def apply(self, X):
-        """Scale a matrix.
-
-        Parameters
-        ----------
-        X : ndarray or scipy.sparse.csr_array
-            Matrix with the columns of the training part; not modified.
-
-        Returns
-        -------
-        ndarray or scipy.sparse.csr_array
-            A new matrix, except that the scaling ``"none"`` gives ``X`` itself.
-        """
-        if self.name == "none":
-            return X
-        if self.name == "unit_rows":
-            return _unit_rows(X)
-        # Division, not multiplication by a reciprocal: the reciprocal of a subnormal overflows.
-        if sparse.issparse(X):
-            return _with_data(X, X.data / self.factor[X.indices])
-        if self.shift is None:
-            return X / self.factor
-        scaled = X - self.shift
-        scaled /= self.factor
-        return scaled
-
-
-def fit_scaling(X, name, allowed=SCALES):
-    """Learn a scaling from the training part.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array of shape (n, p)
-        Training rows; not modified.
-    name : str
-        ``"none"``; ``"maxabs"``, each column divided by its largest absolute value;
-        ``"unit_rows"``, each row divided by its Euclidean norm; ``"standardize"``, each column
-        shifted to mean zero and divided by its standard deviation (dense matrices only).
-        Columns or rows that would be divided by zero are not divided: zero columns and rows
-        stay as they are, and constant columns become zero under ``"standardize"``.
-    allowed : sequence of str, optional
-        The subset of `SCALES` that the caller offers.
-
-    Returns
-    -------
-    Scaling
-
-    Raises
-    ------
-    ValueError
-        If the name is not allowed, or for ``"standardize"`` with a sparse matrix.
-    """
-    choose(name, allowed, "scale")
-    shift = factor = None
-    if name == "maxabs":
-        if sparse.issparse(X):
-            factor = abs(X).max(axis=0).toarray().ravel()
-        else:
-            # Two reductions instead of abs(X), which would be one more matrix of this size.
-            factor = np.maximum(X.max(axis=0), -X.min(axis=0))
-    elif name == "standardize":
-        if sparse.issparse(X):
-            raise ValueError(
-                "scale 'standardize' needs a dense matrix because it shifts the columns: got a "
-                f"sparse one, allowed are {', '.join(map(repr, SPARSE_SCALES))}."
-            )
-        shift = X.mean(axis=0)
-        factor = X.std(axis=0)
-        # The rounding error of the mean of a constant column must not become its unit of length.
-        constant = np.ptp(X, axis=0) == 0
-        shift[constant] = X[0, constant]
-        factor[constant] = 0.0
-    if factor is not None:
-        factor[factor == 0] = 1.0
-    return Scaling(name, shift, factor)
 
 
 def scale_parts(X, X_test, name, allowed=SCALES):
@@ -117,17 +25,66 @@ def scale_parts(X, X_test, name, allowed=SCALES):
     X_test : as ``X``, or None
         Test rows; not modified.
     name : str
-        See `fit_scaling`.
+        ``"none"``; ``"maxabs"``, each column divided by its largest absolute value;
+        ``"unit_rows"``, each row divided by its Euclidean norm; ``"standardize"``, each column
+        shifted to mean zero and divided by its standard deviation (dense matrices only).
+        Columns or rows that would be divided by zero are not divided: zero columns and rows
+        stay as they are, and constant columns become zero under ``"standardize"``.
     allowed : sequence of str, optional
-        See `fit_scaling`.
+        The subset of `SCALES` that the caller offers.
 
     Returns
     -------
     X, X_test : as given
-        The scaled parts.
+        New matrices, except that the scaling ``"none"`` gives those that came.
+
+    Raises
+    ------
+    ValueError
+        If the name is not allowed, or for ``"standardize"`` with a sparse matrix.
     """
-    scaling = fit_scaling(X, name, allowed)
-    return scaling.apply(X), None if X_test is None else scaling.apply(X_test)
+    choose(name, allowed, "scale")
+    if name == "none":
+        return X, X_test
+    if name == "unit_rows":
+        scale = _unit_rows
+    else:
+        scale = partial(_columns, **(_largest(X) if name == "maxabs" else _moments(X)))
+    return scale(X), None if X_test is None else scale(X_test)
+
+
+def _largest(X):
+    if sparse.issparse(X):
+        return dict(factor=abs(X).max(axis=0).toarray().ravel())
+    # Two reductions instead of abs(X), which would be one more matrix of this size.
+    return dict(factor=np.maximum(X.max(axis=0), -X.min(axis=0)))
+
+
+def _moments(X):
+    if sparse.issparse(X):
+        raise ValueError(
+            "scale 'standardize' needs a dense matrix because it shifts the columns: got a "
+            f"sparse one, allowed are {', '.join(map(repr, SPARSE_SCALES))}."
+        )
+    shift, factor = X.mean(axis=0), X.std(axis=0)
+    # The rounding error of the mean of a constant column must not become its unit of length.
+    constant = np.ptp(X, axis=0) == 0
+    shift[constant] = X[0, constant]
+    factor[constant] = 0.0
+    return dict(factor=factor, shift=shift)
+
+
+def _columns(X, factor, shift=None):
+    """Shift the columns, and divide them by factors that are not zero."""
+    # Division, not multiplication by a reciprocal: the reciprocal of a subnormal overflows.
+    factor = np.where(factor == 0, 1.0, factor)
+    if sparse.issparse(X):
+        return _with_data(X, X.data / factor[X.indices])
+    if shift is None:
+        return X / factor
+    scaled = X - shift
+    scaled /= factor
+    return scaled
 
 
 def _with_data(X, data):

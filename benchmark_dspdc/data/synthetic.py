@@ -67,7 +67,7 @@ class ClassificationData(NamedTuple):
     beta: np.ndarray
 
 
-@stored(FactorizedData)
+@stored()
 def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=0):
     """Generate the randomly reduced data of the first experiment of the DSPDC paper.
 
@@ -194,7 +194,7 @@ def dense_classification(n, p, seed, correlation=0.0):
     return ClassificationData(X, _draw_labels(margin, random_stream(seed, "dense labels")), beta)
 
 
-@stored(ClassificationData)
+@stored()
 def sparse_classification(n, p, row_nnz, seed):
     """Generate text-like sparse rows with labels from a sparse logistic model.
 

@@ -116,7 +116,7 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     for j, name in enumerate(task_names):
         _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
 
-    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors).rows
+    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors)
     combined = _combine(found, starts, n_neighbors)
     return Triplets(points, labels, order, task_names, starts, *combined)
 
@@ -155,17 +155,14 @@ def _check_task(labels, task, n_neighbors, n_impostors):
         )
 
 
-class _Found(NamedTuple):
-    rows: np.ndarray  # of each point its neighbours, then its impostors
-
-
 # What is kept on disk are row numbers: a user's points are the user's.
-@stored(_Found)
+@stored()
 def _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors):
+    """Rows of the neighbours of each point, then of its impostors."""
     found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
     for j in tracked(range(len(task_names)), "neighbours"):
         _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, task_names[j])
-    return _Found(found)
+    return found
 
 
 def _search(points, codes, start, stop, n_neighbors, found, task):
@@ -208,7 +205,7 @@ def _squared_distance(points, u, v):
 
 
 @njit(inline=True)
-def _insert(value, best, first, last):
+def insert(value, best, first, last):
     """Put a value into the sorted ``best[first:last]``; the place, or ``last`` if there is none.
 
     Equal values keep the order in which they came.
@@ -235,9 +232,9 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             value = norms[other] - products[r, other]
             if codes[start + other] != codes[u]:
                 if value < best[n_found - 1]:
-                    _insert(value, best, n_neighbors, n_found)
+                    insert(value, best, n_neighbors, n_found)
             elif value < best[n_neighbors - 1] and start + other != u:
-                _insert(value, best, 0, n_neighbors)
+                insert(value, best, 0, n_neighbors)
         near_limit = best[n_neighbors - 1] + slack[row + r]
         far_limit = best[n_found - 1] + slack[row + r]
 
@@ -249,7 +246,7 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             same = codes[v] == codes[u]
             if value <= (near_limit if same else far_limit) and v != u:
                 first, last = (0, n_neighbors) if same else (n_neighbors, n_found)
-                place = _insert(_squared_distance(points, u, v), best, first, last)
+                place = insert(_squared_distance(points, u, v), best, first, last)
                 for k in range(last - 1, place, -1):
                     found[u, k] = found[u, k - 1]
                 if place < last:
