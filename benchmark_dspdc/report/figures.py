@@ -13,17 +13,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from ..bench.predicted_table import method_of
 from ..engine.cache_dirs import write_whole
 from .claims import (
+    AS_STATED,
     ELASTIC_NETS,
-    EXACT,
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
     PAIRS_1,
     PAIRS_3,
     PAIRS_4,
+    PARTITIONS,
+    form_of,
     same_sizes,
 )
 from .results import (
@@ -31,6 +32,7 @@ from .results import (
     UNCERTAINTY,
     X_AXES,
     band,
+    method_of,
     parse,
     problems,
     titles,
@@ -55,9 +57,6 @@ ROLES = {
     "SDCA": ("#8c6d1f", ":", "P"),
     "SDCA, random order": ("#E69F00", ":", "X"),
 }
-
-#: Options that a DSPDC of the figures may have, beside which it is another method.
-OPTIONS = {"m", "q", "adaptive", "sampling", "Lambda", "moduli"}
 
 #: Where the curves say nothing, and how that is called.
 UNKNOWN = "P* is not known below this"
@@ -263,8 +262,10 @@ def _with_sizes(rows, m, q):
         return None
 
     def sizes(name):
-        known = method_of(name)
-        return (None, None) if known is None else (known[1].get("m", 1), known[1].get("q", q))
+        method, options = method_of(name)
+        if method not in ("dspdc", "spdc", "sdca"):
+            return None, None
+        return options.get("m", 1), options.get("q", q)
     names = dict.fromkeys(rows["solver_name"])
     same = [name for name in names if same_sizes(sizes(name), (m, q))]
     if not same:
@@ -274,30 +275,21 @@ def _with_sizes(rows, m, q):
 
 def _role(solver):
     """Which of `ROLES` a solver has, None if it is not of the paper's figures."""
-    known = method_of(solver)
-    if known is None:
-        return None
-    method, options = known
-    if method == "dspdc":
-        return None if set(options) - OPTIONS else _dspdc_role(options)
+    method, options = method_of(solver)
     if method == "spdc":
         return "SPDC, DSPDC's steps" if options.get("steps") == "dspdc" else "SPDC"
     if method == "sdca":
         return "SDCA, random order" if options.get("order") == "random" else "SDCA"
-    return None
-
-
-def _dspdc_role(options):
-    auto = "auto" in (options.get("m"), options.get("q"))
-    if options.get("adaptive"):
-        return "DSPDC, auto and adaptive" if auto else None
-    sampling, constant = options.get("sampling", "partition"), options.get("Lambda", "auto")
-    exact = sampling == "partition" and constant in EXACT
+    if method != "dspdc":
+        return None
+    auto, adaptive = "auto" in (options.get("m"), options.get("q")), options.pop("adaptive", False)
+    form = form_of(options)
+    if adaptive:
+        return "DSPDC, auto and adaptive" if auto and form else None
     if auto:
-        return "DSPDC, auto" if exact else None
-    if sampling == "subset" and constant == "heuristic":
-        return "DSPDC, as the paper states"
-    return "DSPDC, partitions" if exact else None
+        return "DSPDC, auto" if form == PARTITIONS else None
+    roles = {AS_STATED: "DSPDC, as the paper states", PARTITIONS: "DSPDC, partitions"}
+    return roles.get(form)
 
 
 def _draw(title, grid, path, others=()):

@@ -217,6 +217,12 @@ def parse(name):
     return word, {key: _literal(value) for key, value in re.findall(r"(\w+)=([^,\]]+)", given)}
 
 
+def method_of(solver_name):
+    """The method as this package calls it, and its shown options, from a solver's name."""
+    word, options = parse(solver_name)
+    return word.lower().replace("-", "_"), options
+
+
 def _literal(text):
     """The number, truth value or None that a text stands for, else the text."""
     for kind in (int, float) if NUMBER.fullmatch(text) else ():
