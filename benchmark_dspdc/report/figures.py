@@ -29,6 +29,7 @@ from .claims import (
 )
 from .results import (
     PRIMAL_GAP,
+    PROBLEM,
     UNCERTAINTY,
     X_AXES,
     band,
@@ -64,7 +65,7 @@ UNKNOWN = "P* is not known below this"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def gap_curves(frame, file, x="seconds", columns=2):
+def gap_curves(frame, file, x="seconds"):
     """Draw the relative gap of every run, one panel a problem.
 
     Parameters
@@ -75,8 +76,6 @@ def gap_curves(frame, file, x="seconds", columns=2):
         Where to write; the suffix decides the format, without one it is PNG.
     x : {"seconds", "passes", "updates", "eigendecompositions"}
         Horizontal axis.
-    columns : int
-        Panels side by side.
     """
     column, text = X_AXES[x]
     if column not in frame:
@@ -94,7 +93,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
                 f"are {most}; see the page of `report`"
             )
     short = titles([key for key, _ in shown])
-    columns = min(columns, len(shown))
+    columns = min(2, len(shown))
     rows = -(-len(shown) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
     # told apart in print and by the colour-blind.
@@ -119,7 +118,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
             panel.set_title(_wrapped(short[key]).replace("$", r"\$"), fontsize=9)
         for panel in panels.flat[len(shown):]:
             panel.set_visible(False)
-        _finish(figure, panels, [file], 2 if columns > 1 else 1)
+        _finish(figure, panels, [file], columns)
 
 
 def paper_figures(frame, folder, notes=None):
@@ -167,10 +166,9 @@ def _not_drawn(grid, here):
     """Names of the solvers on the problems of a figure that have no curve in it."""
     shown = [rows for row in grid for _, rows in row if rows is not None]
     drawn = {solver for rows in shown for solver in _chosen(rows).values()}
-    problem = ["dataset_name", "objective_name"]
-    keys = {tuple(rows[problem].iloc[0]) for rows in shown}
+    keys = {tuple(rows[PROBLEM].iloc[0]) for rows in shown}
     return list(dict.fromkeys(
-        solver for *_, rows in here if tuple(rows[problem].iloc[0]) in keys
+        solver for *_, rows in here if tuple(rows[PROBLEM].iloc[0]) in keys
         for solver in rows["solver_name"].unique() if solver not in drawn
     ))
 
