@@ -50,9 +50,9 @@ nightly: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n 0 -m timing
 	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
 
-fuzz: $(VENV)/.ready-fuzz
-	$(BIN)/python tests/fuzz_long.py --cases $(CASES) --seed $(SEED) $(if $(JOBS),--jobs $(JOBS))
-	$(BIN)/python tests/fuzz_bytes.py --seed $(SEED)
+fuzz: $(VENV)/.ready-test
+	FUZZ_CASES=$(CASES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n $(or $(JOBS),auto) \
+	  --dist load -k made_up_at_random tests/test_fuzz.py
 
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed
@@ -69,10 +69,6 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/pip
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) -e ".[test]"
-	touch $@
-
-$(VENV)/.ready-fuzz: pyproject.toml constraints.txt | $(VENV)/.ready-test
-	$(PIP) -e ".[fuzz]"
 	touch $@
 
 clean:

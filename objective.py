@@ -23,6 +23,8 @@ class Objective(Carried, BaseObjective):
     what a method's theorem promises an iteration, where it has one; `block_rows` and
     `block_columns` are the m and q that it took or chose; `reference_seconds` is the time of
     a loop that stands for the machine's speed, measured here at every point of any solver.
+    In multiply-adds, `pass_cost` is that of a pass, `eigendecomposition_cost` d^3, and
+    `predicted_cost` what a method's rate says that it takes to 1e-6, where that is cheap to say.
     """
 
     name = "ERM"
@@ -59,13 +61,18 @@ class Objective(Carried, BaseObjective):
         loss = Huber(self.delta) if self.loss == "huber" else self.loss
         self.task = TASKS[kind](constants, loss, **data)
         self.problem = self.task.problem
+        shape = self.problem.x_shape
+        self.costs = dict(
+            pass_cost=float(self.problem.operator.multiply_adds),
+            eigendecomposition_cost=float(shape[-1] ** 3 if len(shape) > 1 else 0),
+        )
 
     def get_objective(self):
         return dict(problem=self.problem)
 
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
                         passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
-                        block_rows=np.nan, block_columns=np.nan):
+                        block_rows=np.nan, block_columns=np.nan, predicted_cost=np.nan):
         # First, while benchopt's clock stands still, as near to the solver's time as can be.
         speed = reference_seconds()
         if x is None:
@@ -84,7 +91,9 @@ class Objective(Carried, BaseObjective):
             eigendecompositions=eigendecompositions,
             block_rows=block_rows,
             block_columns=block_columns,
+            predicted_cost=predicted_cost,
             reference_seconds=speed,
+            **self.costs,
             **self.task.scores(x),
         )
 

@@ -1,21 +1,21 @@
 """Input made up at random for whatever takes input: each case ends in a result or in the
 documented error, a ValueError of this package that says what is wrong.
 
-tests/fuzz_long.py tries many cases, tests/test_fuzz.py some, tests/fuzz_bytes.py those that
-atheris makes of bytes.
+tests/test_fuzz.py tries some cases, `make fuzz` many.
 """
 
 import bz2
 import contextlib
 import datetime
+import faulthandler
 import gzip
-import hashlib
 import json
 import lzma
 import math
 import os
 import pickle
 import re
+import sys
 import tempfile
 import warnings
 from decimal import Decimal
@@ -27,7 +27,6 @@ from unittest import mock
 from xml.etree import ElementTree
 
 import hypothesis
-import libsvmdata
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -38,18 +37,16 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from rich.console import Console
 
-import benchmark_dspdc
-from benchmark_dspdc import erm, mt_lmnn, solve
-from benchmark_dspdc.bench import named_problems as targets
-from benchmark_dspdc.bench import predicted_table as complexity
+from benchmark_dspdc import constants, erm, mt_lmnn, solve
+from benchmark_dspdc.bench import predicted_table
 from benchmark_dspdc.data import import_file, load_libsvm, raw_libsvm
 from benchmark_dspdc.guard import regress, trend
 from benchmark_dspdc.methods import METHODS
-from benchmark_dspdc.report import claims as verdicts
-from benchmark_dspdc.report import figures, page, report, results, summary
+from benchmark_dspdc.report import claims, figures, page, report, results, summary
 from benchmark_dspdc.solver import option_names
 
-PACKAGE = Path(benchmark_dspdc.__file__).parent
+#: Of one case, compiling kernels included; one that takes longer hangs, and ends its process.
+LONGEST_SECONDS = 300
 
 
 class Surface(NamedTuple):
@@ -63,14 +60,11 @@ class Surface(NamedTuple):
         Of a case and an empty folder; asserts what a result must have.
     documented : str
         A pattern that the errors' messages have.
-    modules : tuple of str
-        What is measured for coverage, under the package; loops that numba compiles are left out.
     """
 
     cases: object
     run: object
     documented: str
-    modules: tuple
 
 
 def outcome(surface, case, folder):
@@ -85,11 +79,6 @@ def outcome(surface, case, folder):
                 raise AssertionError(f"not a documented error: {error!r}") from error
             return "error"
     return "result"
-
-
-def offline():
-    """Have names that libsvmdata lists never downloaded in this process."""
-    libsvmdata.abstraction.download = None
 
 
 # Odd values ---------------------------------------------------------------------------
@@ -240,7 +229,6 @@ LIBSVM = Surface(
     libsvm_cases(), run_libsvm,
     r"dataset name is not valid: got|: .*; allowed|: .* allowed (are|is|by|without)|must be .* got"
     r"|is not supported|multilabel|one class only",
-    ("data/libsvm.py", "data/libsvm_text.py"),
 )
 
 
@@ -323,7 +311,6 @@ SCALE = "too badly scaled|too large"
 ERM = Surface(
     erm_cases(), run_erm,
     rf"must (be|have|not)( .*got|.* empty)|labels must be|{SCALE}|would take .* allowed",
-    ("problems.py", "engine/checks.py", "operators/__init__.py", "operators/dense.py"),
 )
 
 
@@ -370,7 +357,6 @@ METRIC = Surface(
     metric_cases(), run_metric,
     rf"must (be|have|not)( .*got|.* empty)|{SCALE}|one class only|too few points"
     r"|too many triplets",
-    ("problems.py", "data/triplets.py", "data/common.py", "engine/checks.py"),
 )
 
 
@@ -443,9 +429,6 @@ OPTIONS = Surface(
     option_cases(), run_options,
     r"must be .*got|has no option|needs |can be given only|cannot be|updates all p|is for "
     r"|uses the norm",
-    ("solver.py", "engine/checks.py", "theory/coupling_constant.py", *(
-        f"methods/{path.name}" for path in sorted((PACKAGE / "methods").glob("*.py"))
-    )),
 )
 
 
@@ -486,6 +469,7 @@ OPTIONAL = (
     "objective_eigendecompositions", "objective_predicted_rate", "objective_nnz",
     "objective_test_accuracy", "objective_test_error", "objective_test_error_euclidean",
     "objective_block_columns", "objective_Lambda_11", "objective_Lambda_p1", "p_solver_m",
+    "objective_pass_cost", "objective_eigendecomposition_cost", "objective_predicted_cost",
     "p_solver_theorem", "p_solver_steps", "p_solver_eps", "p_solver_problem", "platform",
     "run_date", "system-cpus", "base_seed", "objective_reference_seconds", "system-processor",
     "benchmark-git-tag",
@@ -592,78 +576,49 @@ def parquet_of(case, file):
         file.write_bytes(bytes(content))
 
 
-_named_target = targets.named_target
-
-
-@cache
-def _known_target(dataset, objective):
-    try:
-        return _named_target(dataset, objective)
-    except ValueError as error:
-        return error
-
-
-def known_target(dataset, objective):
-    """`named_target`, which takes a while, once for each pair of names."""
-    found = _known_target(dataset, objective)
-    if isinstance(found, ValueError):
-        raise found
-    return found
-
-
-def read_checked(files):
-    frame = results.read_results(files)
-    assert len(frame) and np.isfinite(frame[results.GAP]).all()
-    return frame
-
-
 def run_results(case, folder):
     file, out = folder / "run.parquet", folder / "out"
     parquet_of(case, file)
     files = [file, file] if case["again"] else [file]
     console = Console(file=open(os.devnull, "w"), width=120)
-    with (
-        mock.patch.object(targets, "named_target", known_target),
-        mock.patch.object(verdicts, "MOST_GENERATED", 10**5),
-    ):
-        frame = read_checked(files)
-        if case["view"] == "files":
-            report.write_report(files, out, console)
-            for axis in ("seconds", "updates"):
-                figures.gap_curves(frame, folder / f"{axis}.png", axis)
-            # Nothing is written but what was asked for.
-            assert set(folder.iterdir()) <= {file, out, folder / "seconds.png",
-                                             folder / "updates.png"}
-            assert all(path.parent == out for path in out.rglob("*"))
-        elif case["view"] == "summary":
-            summary.print_summary(files, console)
-        elif case["view"] == "verdicts":
-            report.print_verdicts(verdicts.judge(frame), console)
-        elif case["view"] == "page":
-            json.dumps(page.page_data(frame, "run.parquet", []), allow_nan=False)
-        elif case["view"] == "trend":
-            # Two levels: the same numbers in another order.
-            for k in range(4):
-                parquet_of(turned(case, k // 2), folder / f"run{k}.parquet")
-            json.dumps(trend.trend_data([folder]), allow_nan=False)
-        elif case["view"] == "regress":
-            parquet_of(turned(case, 1), folder / "other.parquet")
-            # As one repetition each, which mostly makes a baseline, and as it is.
-            for one in (frame.assign(idx_rep=0.0), frame):
-                regress.write_baseline(regress.make_baseline([one]), folder / "baseline.json")
-                known = regress.read_baseline(folder / "baseline.json")
-                lines, notes = regress.compare([one], known)
-                assert all(line.outcome == regress.SAME for line in lines)
-                other = results.read_results([folder / "other.parquet"])
-                lines, notes = regress.compare([other.assign(idx_rep=0.0)], known, True)
-                regress.print_comparison(lines, notes, console)
-                regress.write_json(lines, notes, None, folder / "out.json")
-                regress.write_junit(lines, notes, None, folder / "junit.xml")
-                ElementTree.parse(folder / "junit.xml")
-        for (dataset, objective), rows in results.problems(frame):
-            if case["view"] == "complexity" and (dataset, objective) == COMPARED:
-                problem = known_target(*COMPARED).problem
-                complexity.compare(problem, rows, 1e-6, known_constants())
+    frame = results.read_results(files)
+    assert len(frame) and np.isfinite(frame[results.GAP]).all()
+    if case["view"] == "files":
+        report.write_report(files, out, console)
+        for axis in ("seconds", "updates"):
+            figures.gap_curves(frame, folder / f"{axis}.png", axis)
+        # Nothing is written but what was asked for.
+        assert set(folder.iterdir()) <= {file, out, folder / "seconds.png", folder / "updates.png"}
+        assert all(path.parent == out for path in out.rglob("*"))
+    elif case["view"] == "summary":
+        summary.print_summary(files, console)
+    elif case["view"] == "verdicts":
+        report.print_verdicts(claims.judge(frame), console)
+    elif case["view"] == "page":
+        json.dumps(page.page_data(frame, "run.parquet", []), allow_nan=False)
+    elif case["view"] == "complexity":
+        problem = posed("factorized")
+        for _, rows in results.problems(frame):
+            predicted_table.compare(problem, rows, 1e-6, constants(problem))
+    elif case["view"] == "trend":
+        # Two levels: the same numbers in another order.
+        for k in range(4):
+            parquet_of(turned(case, k // 2), folder / f"run{k}.parquet")
+        json.dumps(trend.trend_data([folder]), allow_nan=False)
+    elif case["view"] == "regress":
+        parquet_of(turned(case, 1), folder / "other.parquet")
+        # As one repetition each, which mostly makes a baseline, and as it is.
+        for one in (frame.assign(idx_rep=0.0), frame):
+            regress.write_baseline(regress.make_baseline([one]), folder / "baseline.json")
+            known = regress.read_baseline(folder / "baseline.json")
+            lines, notes = regress.compare([one], known)
+            assert all(line.outcome == regress.SAME for line in lines)
+            other = results.read_results([folder / "other.parquet"])
+            lines, notes = regress.compare([other.assign(idx_rep=0.0)], known, True)
+            regress.print_comparison(lines, notes, console)
+            regress.write_json(lines, notes, None, folder / "out.json")
+            regress.write_junit(lines, notes, None, folder / "junit.xml")
+            ElementTree.parse(folder / "junit.xml")
 
 
 def turned(case, k):
@@ -673,77 +628,13 @@ def turned(case, k):
     })
 
 
-#: The problem that `complexity --results` is tried on.
-COMPARED = DATASETS[2], OBJECTIVES[0]
-
-
-@cache
-def known_constants():
-    return benchmark_dspdc.constants(known_target(*COMPARED).problem)
-
-
 RESULTS = Surface(
     result_cases(), run_results,
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
     r"has a finite gap|is too large: .* allowed|no column|of \d+ repetitions|column base_seed of "
     r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after \d+ of "
     r"\d+ checks",
-    tuple(
-        str(path.relative_to(PACKAGE)) for room in ("report", "guard")
-        for path in sorted((PACKAGE / room).glob("*.py"))
-    ),
 )
-
-
-# The same as bytes ---------------------------------------------------------------------
-
-def run_libsvm_bytes(content, folder):
-    run_libsvm(dict(text=content, name="set", n_features=None, max_bytes=None), folder)
-
-
-def run_result_bytes(content, folder):
-    file = folder / "run.parquet"
-    file.write_bytes(content)
-    json.dumps(page.page_data(read_checked([file]), "run.parquet", []), allow_nan=False)
-
-
-def libsvm_seeds(folder):
-    for text in (b"1 1:1 3:-2.5e-3\n-1 2:7\n", b"0.5 0:1\r\n2 1:1 # note\n3\n", b"1 5:nan\n"):
-        yield text
-        for pack in PACKS.values():
-            yield pack(text)
-
-
-def result_seeds(folder):
-    file, names = folder / "seed.parquet", (DATASETS[2], OBJECTIVES[0])
-    runs = [(*names, "DSPDC[m=1,q=1]", 0, 3), (*names, "SPDC[m=1]", 0, 2)]
-    columns = {name: [1.0, 0.5, 0.1, 1.0, 0.2] for name in (*MEASURED, "objective_iterations")}
-    for compression in ("none", "snappy"):
-        for changes in ({}, {"objective_iterations": "binary"}, {"time": "half"}):
-            parquet_of(dict(runs=runs, columns=columns, changes=changes, damage=[],
-                            compression=compression), file)
-            yield file.read_bytes()
-
-
-class OfBytes(NamedTuple):
-    """A surface whose cases are contents of files.
-
-    Attributes
-    ----------
-    run : callable
-        As of a Surface.
-    seeds : callable
-        Gives contents to begin with, using a folder.
-    """
-
-    run: object
-    seeds: object
-
-
-OF_BYTES = {
-    "LIBSVM files": OfBytes(run_libsvm_bytes, libsvm_seeds),
-    "result files": OfBytes(run_result_bytes, result_seeds),
-}
 
 
 SURFACES = {
@@ -754,52 +645,20 @@ SURFACES = {
 
 # Trying cases ----------------------------------------------------------------------
 
-def written_out(value):
-    """A text that is the same for equal cases alone."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{k!r}:{written_out(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"{type(value)}[" + ",".join(map(written_out, value)) + "]"
-    if scipy.sparse.issparse(value):
-        parts = ("data", "indices", "indptr", "coords", "rows", "offsets")
-        return f"{type(value)}{value.shape}" + written_out(
-            [getattr(value, part, None) for part in parts] + [getattr(value, "_dict", None)]
-        )
-    if isinstance(value, pd.DataFrame | pd.Series):
-        return f"{type(value)}{written_out(value.to_numpy())}"
-    if isinstance(value, np.ndarray):
-        return f"{type(value)}{value.dtype}{value.shape}{value.strides}{value.tolist()}"
-    return f"{type(value)}{value!r}"
-
-
 class Tally:
-    """What came of the cases of a surface.
+    """What came of the cases of a surface, each of which gets an empty folder."""
 
-    Parameters
-    ----------
-    surface : Surface
-    scratch : path
-        An existing folder; each case gets an empty one in it.
-    measured : coverage.Coverage, optional
-        Counts the branches that the cases reach. Making them up is left out: it
-        takes twice as long when it is traced.
-    """
-
-    def __init__(self, surface, scratch, measured=None):
-        self.surface, self.scratch = surface, scratch
-        self.measuring = measured.collect if measured else contextlib.nullcontext
-        self.tried, self.outcomes = 0, {}
+    def __init__(self, surface, scratch):
+        self.surface, self.scratch, self.cases, self.outcomes = surface, scratch, [], []
 
     def __call__(self, case):
-        self.tried += 1
-        digest = hashlib.blake2b(written_out(case).encode(), digest_size=12).digest()
-        if digest not in self.outcomes:
-            with tempfile.TemporaryDirectory(dir=self.scratch) as folder, self.measuring():
-                found = outcome(self.surface, case, Path(folder))
-            self.outcomes[digest] = found
-
-    def count(self, kind):
-        return sum(found == kind for found in self.outcomes.values())
+        self.cases.append(repr(case))
+        faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=sys.__stderr__)
+        try:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                self.outcomes.append(outcome(self.surface, case, Path(folder)))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 #: hypothesis's own backend makes every other case a variant of an earlier one, and half of those

@@ -73,6 +73,15 @@ def test_predicted_rates_are_recorded_where_there_is_one(sequential, matrices):
     assert matrices[0].loc[heuristic, "objective_predicted_rate"].isna().all()
 
 
+def test_costs_are_recorded_and_those_of_single_rows_predicted(sequential, matrices):
+    ones = sequential["solver_name"] == "SDCA[m=1]"
+    assert (sequential.loc[ones, "objective_predicted_cost"] > 0.0).all()
+    assert sequential.loc[~ones, "objective_predicted_cost"].isna().all()
+    assert (sequential["objective_pass_cost"] > 0.0).all()
+    assert set(sequential["objective_eigendecomposition_cost"]) == {0.0}
+    assert set(matrices[0]["objective_eigendecomposition_cost"]) == {4.0**3}
+
+
 @pytest.mark.parametrize("axis", ["Iterations", "Passes"])
 def test_plot_draws_the_predicted_rate_from_the_first_point(sequential, axis):
     plot = next(p for p in Benchmark(REPO).get_plots() if p._get_name() == "predicted_rate")

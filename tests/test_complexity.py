@@ -3,20 +3,25 @@
 import json
 import math
 import os
+import re
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse
 import yaml
-from conftest import benchopt, daily
+from benchopt.benchmark import Benchmark
+from conftest import REPO, daily
+from frames import curve, runs
 from rich.console import Console
 from test_matrix_problems import metric_problem, risk_problem, trace_problem
 
 from benchmark_dspdc import constants, erm
-from benchmark_dspdc.bench.predicted_table import compare, method_of, run
+from benchmark_dspdc.bench.named_problems import load_targets
+from benchmark_dspdc.bench.plugins import predicted_cost
+from benchmark_dspdc.bench.predicted_table import compare, run
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.report.results import method_of
 from benchmark_dspdc.theory.rates import RATES, NoRate, predict, predictions, rate_of
 
 KINDS = ["factorized", "dense", "csr", "matrix", "trace", "metric"]
@@ -33,6 +38,12 @@ def small(kind="factorized"):
     A = U @ V
     stored = {"factorized": (U, V), "dense": A, "csr": scipy.sparse.csr_array(A)}[kind]
     return erm(stored, np.ones(6), "smoothed_hinge", lambda1=0.0, lambda2=LAM)
+
+
+def posed(kind):
+    """A problem of any kind."""
+    matrices = {"matrix": risk_problem, "trace": trace_problem, "metric": metric_problem}
+    return matrices[kind]().problem if kind in matrices else small(kind)
 
 
 # A: rows (3, 0, 0) and (0, 2, 2) three times each; n = 6, p = 3, d = 2, lam gamma = 1/2.
@@ -166,10 +177,7 @@ def test_moduli_of_the_options_are_those_of_the_constants():
 
 @pytest.mark.parametrize("kind", daily(KINDS, "csr"))
 def test_work_of_an_iteration_is_what_the_methods_count(kind):
-    problem = {
-        "matrix": lambda: risk_problem("square").problem, "trace": lambda: trace_problem().problem,
-        "metric": lambda: metric_problem("logistic").problem,
-    }.get(kind, lambda: small(kind))()
+    problem = posed(kind)
     for rate, options in (
         ("dspdc", dict(m=2, q=1)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
         ("sdca", dict(m=2)), ("apcg", dict(m=2)), ("apcg_primal", dict(q=1)), ("saga", {}),
@@ -191,11 +199,7 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_has_a_row_on_every_operator(kind):
-    problem = {
-        "matrix": lambda: risk_problem().problem, "trace": lambda: trace_problem().problem,
-        "metric": lambda: metric_problem().problem,
-    }.get(kind, lambda: small(kind))()
-    rows = predictions(problem)
+    rows = predictions(posed(kind))
     assert {row.method for row in rows} == set(METHODS)
     for row in rows:
         assert 0 < row.iterations < math.inf and 0 < row.passes < math.inf
@@ -213,13 +217,10 @@ def test_rates_are_chosen_by_the_options():
     assert method_of("DSPDC[m=1,q=1.0,sampling=subset]") == (
         "dspdc", {"m": 1, "q": 1.0, "sampling": "subset"}
     )
-    assert method_of("scipy-lbfgs") is None
+    assert method_of("scipy-lbfgs")[0] not in METHODS
 
 
 def test_plug_ins_are_found_by_their_names():
-    from benchopt.benchmark import Benchmark
-    from conftest import REPO
-
     named = {s.name: s.method for s in Benchmark(REPO).get_solvers() if hasattr(s, "method")}
     assert set(named.values()) == set(METHODS)
     for name, method in named.items():
@@ -235,26 +236,45 @@ def test_bad_options_are_refused(options, message):
         predict(small(), "sdca", **options)
 
 
+def test_costs_of_single_rows_and_columns_are_predicted_and_those_of_others_are_not(monkeypatch):
+    problem = small()
+    for method, options in (("saga", dict(m=1)), ("dspdc", dict(m=1, q=1, Lambda="partition")),
+                            ("spdc", dict(m=1, steps="dspdc")), ("fista", {})):
+        wanted = predict(problem, rate_of(method, options), 1e-6, method=method, **options)
+        assert predicted_cost(method, problem, options) == pytest.approx(wanted.overall)
+    for method, options in (("saga", dict(m=1.0)), ("saga", dict(m=2)), ("nothing", {}),
+                            ("dspdc", dict(m=1, q=0.5)), ("saga", dict(m=1, nonsense=1))):
+        assert math.isnan(predicted_cost(method, problem, options))
+    monkeypatch.setattr("benchmark_dspdc.bench.plugins.PREDICTED", 10)
+    assert math.isnan(predicted_cost("saga", problem, dict(m=1)))
+
+
 # The command ------------------------------------------------------------------------------
 
 CONFIG = {
     "objective": ["ERM[loss=[square,smoothed_hinge],lambda1=0.001,lambda2=0.1,lam=0.2]"],
     "dataset": ["Factorized[n=60,p=20,d=5]", "TraceRegression[n=30,p=3,d=3]"],
-    "solver": [
-        "DSPDC[m=6,q=0.5]", "DSPDC[m=1,q=0.5,sampling=subset,Lambda=heuristic]", "SPDC[m=1.0]",
-        "SDCA[m=1]", "ASDCA[m=2]", "scipy-lbfgs",
-    ],
-    "n-repetitions": 1, "max-runs": 60, "timeout": 30,
+}
+ONE = "DSPDC[m=1,q=0.5,sampling=subset,Lambda=heuristic]"
+#: Solvers, and the gaps where they end.
+SOLVERS = {
+    "DSPDC[m=6,q=0.5]": 1e-8, ONE: 1e-8, "SPDC[m=1.0]": 1e-6, "SDCA[m=1]": 1e-3,
+    "ASDCA[m=2]": 1e-8, "scipy-lbfgs": 1e-8,
 }
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """A config file and the result file of its run."""
+    """A config file, and a result file of it as it would be, made by hand."""
     folder = tmp_path_factory.mktemp("ran")
     config, results = folder / "config.yml", folder / "run.parquet"
     config.write_text(yaml.safe_dump(CONFIG))
-    benchopt("run", ".", "--config", config, "--output", results, "--no-plot", "--no-cache")
+    runs(*(
+        curve(solver, 0.1, target.dataset, target.objective, to=to, p_solver_m=1.0,
+              p_solver_steps="authors" if solver.startswith("SPDC") else None)
+        for target in load_targets(str(config)) if target.problem is not None
+        for solver, to in SOLVERS.items()
+    )).to_parquet(results)
     return config, results
 
 
@@ -275,37 +295,31 @@ def test_config_files_and_result_files_are_compared(ran, tmp_path):
             for p in written["problems"]] == [
         ("Factorized", 1), ("Factorized", 0), ("TraceRegression", 1)]
     assert "is left out: trace regression has the square loss" in shown
-    frame = pd.read_parquet(results)
     for problem in written["problems"]:
         assert len(problem["predictions"]) == len(BY_HAND) + 1
         assert problem["constants"]["Lambda_pn"]["kind"] == "exact"
-        rows = frame[(frame["dataset_name"] == problem["dataset"])
-                     & (frame["objective_name"] == problem["objective"])]
         measured = {row["solver"]: row for row in problem["measured"]}
-        assert set(measured) == set(rows["solver_name"])
-        for solver, curve in rows.groupby("solver_name"):
-            row = measured[solver]
-            reached = curve[curve["objective_relative_gap"] <= 1e-4]
-            if solver == "scipy-lbfgs":
-                assert row["prediction"] is None and "no method of this package" in row["note"]
-            elif reached.empty:
+        assert set(measured) == set(SOLVERS)
+        for solver, row in measured.items():
+            if solver == "SDCA[m=1]":
                 assert row["passes"] is None and "not reached" in row["note"]
                 assert f"{solver}: relative gap 0.0001 not reached" in shown
-            else:
-                for work in ("passes", "iterations"):
-                    assert row[work] == reached.iloc[0][f"objective_{work}"], solver
-                pass_ = problem["pass_multiply_adds"]
-                assert row["multiply_adds"] == row["passes"] * pass_
-            if row["prediction"] and row["passes"]:
+                continue
+            # The gap falls by the same factor at each of 59 steps of 10 passes, 100 iterations.
+            steps = math.ceil(59 * math.log(1e-4) / math.log(SOLVERS[solver]))
+            assert (row["passes"], row["iterations"]) == (10 * steps, 100 * steps)
+            assert row["multiply_adds"] == row["passes"] * problem["pass_multiply_adds"]
+            if row["prediction"]:
                 assert row["ratio"] == row["passes"] / row["prediction"]["passes"]
                 assert row["prediction"]["iterations"] > 0
+        assert "no method of this package" in measured["scipy-lbfgs"]["note"]
+        assert [name for name, row in measured.items() if row["prediction"] is None] == [
+            "ASDCA[m=2]", "scipy-lbfgs"
+        ]
         n = 60 if problem["dataset"].startswith("F") else 30
         # A count of one and a share of one are told apart, though the columns have 1.0 for both.
-        one = "DSPDC[m=1,q=0.5,sampling=subset,Lambda=heuristic]"
-        assert [measured[k]["prediction"]["m"] for k in (one, "SPDC[m=1.0]")] == [1, n]
-        assert measured["ASDCA[m=2]"]["prediction"] is None
+        assert [measured[k]["prediction"]["m"] for k in (ONE, "SPDC[m=1.0]")] == [1, n]
         assert problem["missing"][:2] == ["APCG", "RPDG"] and "ASDCA" not in problem["missing"]
-    assert any(row["ratio"] for p in written["problems"] for row in p["measured"])
     for expected in ("not in", "Katyusha", "DSPDC[m=6,q=10]", "measured/predicted", "SPDC[m=1.0]",
                      "ASDCA[m=2]: ", "K_qm", "Lambda_qm"):
         assert expected in shown, expected
@@ -328,17 +342,21 @@ def test_data_sets_are_named_as_for_benchopt(ran, capsys, tmp_path):
     assert "ERM[lambda1=0.001,lambda2=0.01,loss=smoothed_hinge]" in capsys.readouterr().out
 
 
-def test_options_not_in_a_name_are_read_from_the_columns(ran):
-    _, results = ran
-    frame = pd.read_parquet(results)
-    problem, found = small(), constants(small())
-    rows = frame[frame["solver_name"].str.startswith("SPDC")
-                 & frame["dataset_name"].str.startswith("F")]
-    one = rows.groupby("objective_name").get_group(rows["objective_name"].iloc[0])
-    plain = compare(problem, one, 1e-4, found)[0]["prediction"]
-    other = compare(problem, one.assign(p_solver_steps="dspdc"), 1e-4, found)[0]["prediction"]
-    assert plain["formula"] == RATES["spdc"].formula
-    assert other["formula"] == RATES["dspdc"].formula
+def test_options_not_in_a_name_are_read_from_the_columns():
+    problem = small()
+    for steps, rate in (("authors", "spdc"), ("dspdc", "dspdc")):
+        rows = curve("SPDC[m=1]", 0.1, p_solver_steps=steps)
+        found = compare(problem, rows, 1e-4, constants(problem))[0]["prediction"]
+        assert found["formula"] == RATES[rate].formula
+
+
+def test_options_in_a_file_that_are_none_are_named_and_not_passed_on():
+    solvers = {"DSPDC[eps=1,method=sdca]": "has no option 'eps'", "DSPDC[m=x]": "m must be",
+               "SDCA[problem=3]": "has no option 'problem'", "SPDC[m=1,theorem=x]": ""}
+    frame = runs(*(curve(name, 0.1, p_solver_theorem="many") for name in solvers))
+    compared = compare(small(), frame, 1e-4, constants(small()))
+    assert [row["solver"] for row in compared] == list(solvers)
+    assert all(solvers[row["solver"]] in (row["note"] or "") for row in compared)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -360,8 +378,6 @@ def test_options_not_in_a_name_are_read_from_the_columns(ran):
     (["Factorized[n=50,p=20,d=5]", "--results", "{results}"], "has no runs of Factorized"),
 ])
 def test_bad_input_ends_with_one_line_and_code_2(arguments, message, ran, tmp_path, capsys):
-    import re
-
     (tmp_path / "empty.yml").write_text("solver: [SDCA]\n")
     (tmp_path / "broken.yml").write_text("dataset: [Factorized\n")
     (tmp_path / "x.py").write_text("raise SystemExit('executed')")

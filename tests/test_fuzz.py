@@ -1,4 +1,8 @@
-"""A short version of tests/fuzz_long.py, the same cases on every run but at night."""
+"""Cases of tests/fuzz.py: some, the same on every run but at night, or many for `make fuzz`.
+
+Those of `make fuzz` come in rounds, each from a seed of its own, so that they are the same
+however many processes there are. The test that fails tells the surface and the round.
+"""
 
 import json
 import os
@@ -6,7 +10,6 @@ import subprocess
 import sys
 
 import fuzz
-import fuzz_bytes
 import hypothesis
 import pytest
 from conftest import REPO
@@ -14,24 +17,22 @@ from conftest import REPO
 #: Cases of each surface. Options mean kernels to compile, a table or a page takes a while.
 CASES = dict.fromkeys(fuzz.SURFACES, 200) | {"options of methods": 150, "result files": 60}
 
+#: What `make fuzz` asks for.
+ASKED, SEED = (int(os.environ.get(name, 0)) for name in ("FUZZ_CASES", "FUZZ_SEED"))
+ROUND = 500
 
+
+@pytest.mark.parametrize("number", range(max(1, ASKED // ROUND)))
 @pytest.mark.parametrize("name", fuzz.SURFACES)
-def test_cases_made_up_at_random_end_in_a_result_or_a_documented_error(name, tmp_path, home):
-    tally = fuzz.Tally(fuzz.SURFACES[name], tmp_path)
-    fuzz.search(tally, CASES[name], seed=0 if hypothesis.settings().derandomize else None)
-    # Neither all refused nor all taken, or the cases would be of no use.
-    assert min(map(tally.count, ("result", "error"))) > CASES[name] / 40
-
-
-@pytest.mark.parametrize("name", fuzz.OF_BYTES)
-def test_contents_that_atheris_begins_with_are_taken_whole_and_refused_when_cut(
-    name, tmp_path, home
+def test_cases_made_up_at_random_end_in_a_result_or_a_documented_error(
+    name, number, tmp_path, home
 ):
-    judge = fuzz_bytes.judge_of(name, tmp_path)
-    for content in fuzz.OF_BYTES[name].seeds(tmp_path):
-        for part in (content, content[:-9]):
-            judge(part)
-    assert min(map(judge.count, ("result", "error"))) >= 4
+    count = min(ASKED, ROUND) or CASES[name]
+    known = ASKED or hypothesis.settings().derandomize
+    tally = fuzz.Tally(fuzz.SURFACES[name], tmp_path)
+    fuzz.search(tally, count, seed=10**6 * SEED + number if known else None)
+    # Neither all refused nor all taken, or the cases would be of no use.
+    assert min(map(tally.outcomes.count, ("result", "error"))) > count / 40
 
 
 def digests(folder):
@@ -40,10 +41,15 @@ def digests(folder):
     for name, surface in fuzz.SURFACES.items():
         tally = fuzz.Tally(surface._replace(run=lambda case, folder: None), folder)
         fuzz.search(tally, 15, seed=7)
-        found[name] = [digest.hex() for digest in tally.outcomes]
+        found[name] = tally.cases
     return found
 
 
+def test_a_seed_gives_the_same_cases_again(tmp_path):
+    assert digests(tmp_path) == digests(tmp_path)
+
+
+@pytest.mark.nightly
 def test_a_seed_gives_the_same_cases_in_every_process(tmp_path):
     # A local module with constants that this process does not have.
     module = tmp_path / "odd_constants.py"

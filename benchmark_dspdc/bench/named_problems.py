@@ -4,7 +4,6 @@ benchopt is imported when it is needed; beside `plugins` this is the only module
 here that does so.
 """
 
-import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +28,6 @@ class Target(NamedTuple):
     objective: str
     problem: Problem | None
     reason: str | None
-
-
-#: A name as benchopt writes it. It takes other ones for more than names: what ends in .py for a
-#: file, which it loads and runs.
-NAME = re.compile(r"\w+(\[\w+=[\w.+-]+(,\w+=[\w.+-]+)*\])?", re.ASCII)
 
 
 def benchmark_folder():
@@ -87,17 +81,6 @@ def load_targets(target, objective=None):
         for k in range(len(chosen) if objectives else 1):
             yield _pose(dataset, chosen[k])
         dataset._data = None
-
-
-def named_target(dataset, objective):
-    """The problem that a result file names: a `Target`, or a ValueError.
-
-    Unlike those of a user, names in a file are nothing but names here.
-    """
-    for name in (dataset, objective):
-        if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not a name of this benchmark")
-    return next(load_targets(dataset, objective))
 
 
 def _pose(dataset, objective):

@@ -1,6 +1,6 @@
 """What the objective and the benchopt plug-ins under ``solvers/`` share.
 
-Beside `noted`, and `targets` when called, this is the only module here that imports benchopt.
+Beside `failure_notes`, and `named_problems` when called, no other module imports benchopt.
 
 A plug-in names a method and its options; everything else is in `MethodSolver`
 for our own methods and in `PeerSolver` for those of other packages.
@@ -24,6 +24,8 @@ from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
 from ..methods import METHODS
 from ..solver import chunk, is_large, schedule, warm_up
+from ..theory.constants import constants
+from ..theory.rates import predict, rate_of
 from .benchopt_process import TOLERANCE
 from .peers import PEERS, next_budget
 
@@ -138,6 +140,30 @@ def known_state():
     } | {k: os.environ[k] for k in names if k in os.environ}
 
 
+#: Multiply-adds of a pass of the largest problem that costs are predicted for.
+PREDICTED = 10**7
+
+
+def predicted_cost(method, problem, options):
+    """Multiply-adds to a relative accuracy of 1e-6, with d^3 for an eigendecomposition.
+
+    As in the paper's tables, so for blocks of one row and one column; NaN for others, for
+    problems that are larger than `PREDICTED`, and where no rate is known.
+    """
+    sizes = options.get("m", 1), options.get("q", 1)
+    if problem.operator.multiply_adds > PREDICTED or any(
+        not isinstance(size, int) or size != 1 for size in sizes
+    ):
+        return math.nan
+    try:
+        found = constants(problem, 1, 1)
+        rate = rate_of(method, options)
+        return float(predict(problem, rate, 1e-6, found, method, **options).overall)
+    except Exception:
+        # A curve is worth more than a prediction beside it.
+        return math.nan
+
+
 class MethodSolver(Carried, BaseSolver):
     """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
@@ -171,6 +197,7 @@ class MethodSolver(Carried, BaseSolver):
         # data set may need another compilation, and after the clock of
         # --timeout has started.
         warm_up(METHODS[self.method], problem, self.options)
+        self.predicted_cost = predicted_cost(self.method, problem, self.options)
 
     @property
     def options(self):
@@ -211,6 +238,7 @@ class MethodSolver(Carried, BaseSolver):
             eigendecompositions=self.algorithm.eigendecompositions,
             block_rows=self.algorithm.info.get("m", float("nan")),
             block_columns=self.algorithm.info.get("q", float("nan")),
+            predicted_cost=self.predicted_cost,
         )
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..engine.checks import check_number
 from ..methods import METHODS
-from ..report.results import parse, read_results, to_targets
+from ..report.results import method_of, read_results, to_targets
 from ..solver import check_options
 from ..theory.constants import constants
 from ..theory.rates import RATES, predict, predictions, rate_of
@@ -21,13 +21,6 @@ from .named_problems import load_targets
 
 #: Columns of a result file that may tell of the work to a target.
 WORK = ("passes", "iterations", "eigendecompositions")
-
-
-def method_of(solver_name):
-    """The method and its shown options from a solver's name; None for other packages' methods."""
-    name, options = parse(solver_name)
-    method = name.lower().replace("-", "_")
-    return (method, options) if method in METHODS else None
 
 
 def _options_of(solver_name, rows):
@@ -80,7 +73,7 @@ def compare(problem, rows, eps, found):
         compared.append(row)
         if not row["reached"]:
             row["note"] = f"relative gap {eps:g} not reached, {row['final gap']:.1e} at the end"
-        if method_of(solver) is None:
+        if method_of(solver)[0] not in METHODS:
             row["note"] = row["note"] or "no method of this package: no rate, no passes"
             continue
         method, options = _options_of(solver, rows[rows["solver_name"] == solver])
@@ -174,7 +167,7 @@ def _show(console, target, rows, results, eps, m, q):
     elif rows is not None:
         compared = compare(problem, rows, eps, found)
         console.print(_comparison(compared, len(problem.x_shape) > 1, eps))
-        there = {method for method, _ in filter(None, (method_of(r["solver"]) for r in compared))}
+        there = {method_of(row["solver"])[0] for row in compared}
         missing = [
             rate.name for name, rate in RATES.items()
             if rate.method not in there and not name.endswith("printed")

@@ -14,8 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bench.predicted_table import compare, method_of
-from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, parse, problems, to_targets
+from .results import (
+    EIGENDECOMPOSITIONS,
+    GAPS,
+    ITERATIONS,
+    label,
+    method_of,
+    parse,
+    problems,
+    to_targets,
+)
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
 
@@ -165,6 +173,10 @@ class Problem(NamedTuple):
         return all(self.constants.get(k, value) == value for k, value in wanted.items())
 
 
+def _unknown(setting, reason="not in the file", variant="", ratios=()):
+    return Finding(setting, variant, UNKNOWN, ratios, reason)
+
+
 def _with_original(name):
     """A data set with what it stands in for."""
     return f"{name} (for {STAND_INS[name]})" if name in STAND_INS else str(name)
@@ -196,32 +208,34 @@ def judge(frame):
 
 def _solvers(problem, method):
     """Names and options of the solvers of a method on a problem."""
-    names = dict.fromkeys(problem.rows["solver_name"])
-    found = ((name, method_of(name)) for name in names)
-    return {name: known[1] for name, known in found if known and known[0] == method}
+    found = ((name, *method_of(name)) for name in dict.fromkeys(problem.rows["solver_name"]))
+    return {name: options for name, known, options in found if known == method}
+
+
+def _same_m(problem, method, m):
+    """The solvers of a method on a problem that take so many rows at a time, with options."""
+    return {
+        name: options for name, options in _solvers(problem, method).items()
+        if same_sizes((options.get("m", 1),), (m,))
+    }
 
 
 def _stated(options):
     return options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
 
 
-def _plain(options):
-    """Whether DSPDC is the paper's but for its blocks and how its constant is found."""
+def form_of(options):
+    """Which of `FORMS` a DSPDC is, None if it is not the paper's but for blocks and constant."""
     if set(options) - {"m", "q", "sampling", "Lambda", "moduli"}:
-        return False
-    partitions = options.get("sampling", "partition") == "partition"
-    return _stated(options) or (partitions and options.get("Lambda", "auto") in EXACT)
-
-
-def _form(options):
-    """Which of `FORMS` a DSPDC is, None if neither."""
-    if not _plain(options):
         return None
-    return AS_STATED if _stated(options) else PARTITIONS
+    if _stated(options):
+        return AS_STATED
+    exact = options.get("Lambda", "auto") in EXACT
+    return PARTITIONS if exact and options.get("sampling", "partition") == "partition" else None
 
 
-def _sizes(options, default=None):
-    return options.get("m", default), options.get("q")
+def _sizes(options):
+    return options.get("m"), options.get("q")
 
 
 def _times(problem, solver):
@@ -310,7 +324,7 @@ def _faster(problem, fast, slow, wanted="faster"):
         reason = "no stated gap tells which is faster with every seed: " + ", ".join(
             _reached(problem, name) for name in (fast, slow)
         )
-        return Finding(problem.setting, variant, UNKNOWN, (), f"{reason}; {alone}".strip("; "))
+        return _unknown(problem.setting, f"{reason}; {alone}".strip("; "), variant)
     faster = all(ratio.low > 1.0 for ratio in found)
     if wanted == "tie":
         good = all(1.0 / TIE <= ratio.median <= TIE for ratio in found)
@@ -319,12 +333,11 @@ def _faster(problem, fast, slow, wanted="faster"):
     elif faster or all(ratio.median <= 1.0 for ratio in found):
         good = not faster
     else:
-        return Finding(
-            problem.setting, variant, UNKNOWN, found, "faster to some of the gaps or seeds only"
-        )
+        reason = "faster to some of the gaps or seeds only"
+        return _unknown(problem.setting, reason, variant, found)
     if good and lost:
         # The seeds that are left are the ones that went well.
-        return Finding(problem.setting, variant, UNKNOWN, found, alone)
+        return _unknown(problem.setting, alone, variant, found)
     return Finding(problem.setting, variant, HOLDS if good else FAILS, found, alone)
 
 
@@ -344,34 +357,30 @@ def _against(problem, rival, form=None, pairs=None, wanted="faster",
     solvers = {
         name: options for name, options in _solvers(problem, "dspdc").items()
         if "auto" not in (sizes := _sizes(options)) and sizes[0] is not None and chosen(options)
-        and (_form(options) == form if form else _form(options))
+        and (form_of(options) == form if form else form_of(options))
     }
     for pair in pairs or ():
         if not any(same_sizes(_sizes(options), pair) for options in solvers.values()):
             variant = f"DSPDC with (m, q) = {pair} over {rival.upper()}"
-            findings.append(Finding(problem.setting, variant, UNKNOWN, (), "not in the file"))
+            findings.append(_unknown(problem.setting, variant=variant))
     for name, options in solvers.items():
-        m, q = _sizes(options)
-        if pairs is not None and not any(same_sizes((m, q), pair) for pair in pairs):
+        if pairs is not None and not any(same_sizes(_sizes(options), pair) for pair in pairs):
             continue
-        same = [
-            other for other, theirs in _solvers(problem, rival).items()
-            if same_sizes(_sizes(theirs, 1)[:1], (m,))
-        ]
-        best = _fastest(problem, same)
+        m = options["m"]
+        best = _fastest(problem, _same_m(problem, rival, m))
         if best is None:
-            findings.append(Finding(
-                problem.setting, name, UNKNOWN, (), f"no {rival.upper()} with m={m} in the file"
-            ))
+            reason = f"no {rival.upper()} with m={m} in the file"
+            findings.append(_unknown(problem.setting, reason, name))
         else:
             findings.append(_faster(problem, name, best, wanted))
-    if not findings:
-        findings.append(Finding(problem.setting, "DSPDC", UNKNOWN, (), "DSPDC was not run"))
-    return findings
+    return findings or [_unknown(problem.setting, "DSPDC was not run", "DSPDC")]
 
 
-def _missing(setting, reason="not in the file"):
-    return Finding(setting, "", UNKNOWN, (), reason)
+def _against_both(problem, form, pairs):
+    """DSPDC against SPDC and SDCA."""
+    return [
+        finding for rival in ("spdc", "sdca") for finding in _against(problem, rival, form, pairs)
+    ]
 
 
 # The claims ---------------------------------------------------------------------------
@@ -395,9 +404,9 @@ def _figure_1(there):
                     and _has_pair(problem, PAIRS_1)
                 ]
                 found += [
-                    finding for problem in chosen for rival in ("spdc", "sdca")
-                    for finding in _against(problem, rival, form, PAIRS_1)
-                ] or [_missing("n={}, p={}, d={}, lambda1={}, lambda2={}".format(*sizes, *net))]
+                    finding for problem in chosen
+                    for finding in _against_both(problem, form, PAIRS_1)
+                ] or [_unknown("n={}, p={}, d={}, lambda1={}, lambda2={}".format(*sizes, *net))]
         return found
     return _by_form(
         "figure 1", "DSPDC is faster than SPDC and SDCA on factorised data, in all six settings",
@@ -429,7 +438,7 @@ def _figure_2(there):
                 found += _spdc_over_sdca(problem)
             wanted = "tie" if problem.data["name"] == "real-sim" else "faster"
             found += _against(problem, "spdc", form, wanted=wanted)
-        return found + [_missing(name) for name in FIGURE_2 if name not in known]
+        return found + [_unknown(name) for name in FIGURE_2 if name not in known]
     return _by_form(
         "figure 2", "On reduced real data DSPDC and SPDC beat SDCA; DSPDC beats SPDC on covtype "
         "and rcv1 and ties with it on real-sim", "figure 2", findings,
@@ -439,10 +448,7 @@ def _figure_2(there):
 def _spdc_over_sdca(problem):
     found = []
     for name, options in _solvers(problem, "spdc").items():
-        rival = _fastest(problem, [
-            other for other, theirs in _solvers(problem, "sdca").items()
-            if same_sizes(_sizes(theirs, 1)[:1], _sizes(options, 1)[:1])
-        ])
+        rival = _fastest(problem, _same_m(problem, "sdca", options.get("m", 1)))
         if rival is not None:
             found.append(_faster(problem, name, rival))
     return found
@@ -458,9 +464,8 @@ def _figure_3(there):
 
     def findings(form):
         return [
-            finding for problem in chosen for rival in ("spdc", "sdca")
-            for finding in _against(problem, rival, form, PAIRS_3)
-        ] + [_missing(f"n={n}, p={p}, d={d}") for n, p, d in FIGURE_3 if (n, p, d) not in known]
+            finding for problem in chosen for finding in _against_both(problem, form, PAIRS_3)
+        ] + [_unknown(f"n={n}, p={p}, d={d}") for n, p, d in FIGURE_3 if (n, p, d) not in known]
     return _by_form(
         "figure 3", "DSPDC is faster than SPDC and SDCA on matrix risk minimisation",
         "figure 3", findings,
@@ -474,11 +479,10 @@ def _figure_4(there):
 
     def findings(form):
         found = [
-            finding for problem in chosen for rival in ("spdc", "sdca")
-            for finding in _against(problem, rival, form, PAIRS_4)
+            finding for problem in chosen for finding in _against_both(problem, form, PAIRS_4)
         ]
         if not any(problem.data.get("source") == "aloi" for problem in chosen):
-            found.append(_missing("aloi", "ALOI itself is not in the file"))
+            found.append(_unknown("aloi", "ALOI itself is not in the file"))
         return found
     return _by_form(
         "figure 4", "DSPDC is faster than SPDC and SDCA on multi-task metric learning",
@@ -500,7 +504,7 @@ def _dense(there):
     ]
     return [Verdict(
         "dense", "DSPDC is not faster than SPDC on a general dense A", "section 4.1",
-        tuple(findings or [_missing("dense A")]),
+        tuple(findings or [_unknown("dense A")]),
     )]
 
 
@@ -513,8 +517,8 @@ def _eigendecompositions(there):
         for name, options in _solvers(problem, "dspdc").items():
             m, q = _sizes(options)
             same = [
-                other for other, theirs in _solvers(problem, "spdc").items()
-                if same_sizes(_sizes(theirs, 1)[:1], (m,)) and theirs.get("steps") == "dspdc"
+                other for other, theirs in _same_m(problem, "spdc", m).items()
+                if theirs.get("steps") == "dspdc"
             ]
             if m is None or "auto" in (m, q) or p is None or not same or _stated(options):
                 continue
@@ -524,7 +528,7 @@ def _eigendecompositions(there):
     return [Verdict(
         "eigendecompositions", "With q of p blocks DSPDC does q/p of SPDC's eigendecompositions "
         "an iteration and needs a similar number of iterations", "section 6.3",
-        tuple(findings or [_missing("matrix problems")]),
+        tuple(findings or [_unknown("matrix problems")]),
     )]
 
 
@@ -558,7 +562,7 @@ def _work_of(problem, fast, slow, share):
     variant = f"{fast} over {slow}"
     mine, theirs = each(fast), each(slow)
     if not (math.isfinite(mine) and math.isfinite(theirs) and theirs > 0.0):
-        return Finding(problem.setting, variant, UNKNOWN, (), "no eigendecompositions to compare")
+        return _unknown(problem.setting, "no eigendecompositions to compare", variant)
     done = mine / theirs
     one, other = _times(problem, fast), _times(problem, slow)
     found = []
@@ -568,8 +572,7 @@ def _work_of(problem, fast, slow, share):
             found.append(_ratio(gap, ratio))
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
     if not found:
-        return Finding(problem.setting, variant, UNKNOWN, (),
-                       f"{text}; no stated gap was reached by both")
+        return _unknown(problem.setting, f"{text}; no stated gap was reached by both", variant)
     good = done <= 1.1 * share and all(1 / SIMILAR <= r.median <= SIMILAR for r in found)
     return Finding(problem.setting, variant, HOLDS if good else FAILS, tuple(found),
                    f"{text}; ratios are of iterations")
@@ -588,13 +591,13 @@ def _condition(there):
         entry, row = known.iloc[0]
         p, d = (problem.data.get(k) for k in "pd")
         if not (_is_size(p) and _is_size(d)):
-            findings.append(_missing(problem.setting, "p and d are not in the name of the data"))
+            findings.append(_unknown(problem.setting, "p and d are not in the name of the data"))
             continue
         left, right = math.sqrt(entry) * p, math.sqrt(row) * d
         text = f"sqrt(Lambda_11) p = {left:.3g}, sqrt(Lambda_p1) d = {right:.3g}"
         if left > right:
             reason = f"the condition is not met: {text}"
-            findings.append(Finding(problem.setting, "DSPDC over SPDC", UNKNOWN, (), reason))
+            findings.append(_unknown(problem.setting, reason, "DSPDC over SPDC"))
             continue
         findings += [
             finding._replace(reason=f"{text}. {finding.reason}".strip())
@@ -602,24 +605,19 @@ def _condition(there):
         ]
     return [Verdict(
         "condition", "DSPDC wins over SPDC on matrices where sqrt(Lambda_11) p <= "
-        "sqrt(Lambda_p1) d", "section 5.2", tuple(findings or [_missing("matrix risk")]),
+        "sqrt(Lambda_p1) d", "section 5.2", tuple(findings or [_unknown("matrix risk")]),
     )]
 
 
 def _tables(there):
-    findings = []
-    for problem in there:
-        ones = [
-            name for name, options in _solvers(problem, "dspdc").items()
-            if same_sizes(_sizes(options), (1, 1))
-        ]
-        if not ones or problem.kind not in ("Factorized", "MatrixRisk"):
-            continue
-        findings.append(_order(problem))
+    findings = [
+        _order(problem) for problem in there
+        if problem.kind in ("Factorized", "MatrixRisk") and _has_pair(problem, [(1, 1)])
+    ]
     return [Verdict(
         "tables", "The order of the methods' overall costs in tables 1 and 2 at (q, m) = (1, 1)",
         "tables 1 and 2", tuple(findings or [
-            _missing("DSPDC with m=1, q=1", "configs/tables.yml runs it")
+            _unknown("DSPDC with m=1, q=1", "configs/tables.yml runs it")
         ]),
     )]
 
@@ -627,21 +625,9 @@ def _tables(there):
 #: Predicted costs that differ by less are not ordered.
 CLEAR = 1.5
 
-#: Data that a file names are generated anew for this claim if n p d, on matrices n p d^2, is at
-#: most this: 2 GB of them. Those of configs/tables.yml have 10^7.
-MOST_GENERATED = 5 * 10**8
-
-
-def _check_size(problem):
-    """Raise unless the data that a file names are of a size to generate."""
-    n, p, d = sizes = [problem.data.get(k) for k in "npd"]
-    if not all(map(_is_size, sizes)):
-        raise ValueError("the sizes n, p and d of the data are not in their name")
-    size = n * p * d ** (2 if problem.kind == "MatrixRisk" else 1)
-    if size > MOST_GENERATED:
-        raise ValueError(
-            f"the data are not generated anew: their size is {size}, allowed are {MOST_GENERATED}"
-        )
+#: What a pass and an eigendecomposition cost, and what a method's rate says of all it does.
+COSTS = ("objective_pass_cost", "objective_eigendecomposition_cost")
+PREDICTED = "objective_predicted_cost"
 
 
 def _order(problem):
@@ -649,46 +635,38 @@ def _order(problem):
 
     To the least of the gaps that half of the methods reached with every seed.
     """
-    from ..bench.named_problems import named_target
-    from ..theory.constants import constants
-
-    try:
-        _check_size(problem)
-        target = named_target(problem.dataset, problem.objective)
-    except ValueError as error:
-        return Finding(problem.setting, "all methods with m = 1", UNKNOWN, (), str(error))
-    if target.problem is None:
-        return Finding(problem.setting, "all methods with m = 1", UNKNOWN, (), target.reason)
-    compared = [
-        row for row in compare(
-            target.problem, problem.rows, GAPS[-1], constants(target.problem, 1, 1)
-        ) if row["prediction"]
-        and any(same_sizes(_sizes(method_of(row["solver"])[1], 1), k) for k in ((1, None), (1, 1)))
-    ]
-    # As in the tables: an eigendecomposition counts d^3.
-    each = getattr(target.problem.operator, "d", 0) ** 3 if problem.kind == "MatrixRisk" else 0
+    variant = "all methods with m = 1"
+    if not {PREDICTED, *COSTS} <= set(problem.rows):
+        reason = "the file has no predicted costs: it is of an earlier version"
+        return _unknown(problem.setting, reason, variant)
+    rows = problem.rows[np.isfinite(problem.rows[[PREDICTED, *COSTS]]).all(axis=1)]
+    predicted = rows.groupby("solver_name", sort=False)[PREDICTED].first()
+    if predicted.empty:
+        reason = "no costs were predicted: the problem is too large, or no method has m = 1"
+        return _unknown(problem.setting, reason, variant)
+    each_pass, each_eigendecomposition = rows[[*COSTS]].iloc[0]
     for gap in reversed(GAPS):
         known = {}
-        for row in compared:
-            runs = _times(problem, row["solver"])
-            cost = runs[f"passes to {gap:.0e}"] * target.problem.operator.multiply_adds
-            if each and EIGENDECOMPOSITIONS in problem.rows:
-                cost = cost + each * runs[f"eigendecompositions to {gap:.0e}"]
-            if cost.notna().all() and (cost > 0.0).all():
-                known[row["solver"]] = row["prediction"]["overall"], cost
-        if 2 * len(known) >= len(compared):
+        for solver, of_all in predicted.items():
+            runs = _times(problem, solver)
+            cost = each_pass * runs[f"passes to {gap:.0e}"]
+            if each_eigendecomposition and EIGENDECOMPOSITIONS in problem.rows:
+                cost += each_eigendecomposition * runs[f"eigendecompositions to {gap:.0e}"]
+            if (cost > 0.0).all():
+                known[solver] = of_all, cost
+        if 2 * len(known) >= len(predicted):
             break
     right, wrong = 0, []
-    for one, (predicted, cost) in known.items():
-        for other, (predicted_other, cost_other) in known.items():
+    for one, (less, cost) in known.items():
+        for other, (more, cost_other) in known.items():
             seeds = (cost_other / cost).dropna()
-            if predicted_other > CLEAR * predicted and len(seeds):
+            if more > CLEAR * less and len(seeds):
                 ratio = _ratio(gap, seeds)
                 if ratio.low > 1.0:
                     right += 1
                 else:
                     wrong.append(f"{one} before {other} ({ratio})")
-    unreached = [row["solver"] for row in compared if row["solver"] not in known]
+    unreached = [solver for solver in predicted.index if solver not in known]
     text = (
         f"{right} of {right + len(wrong)} clearly ordered pairs are measured so with every seed, "
         f"to {label(gap)}"
@@ -698,7 +676,7 @@ def _order(problem):
     if unreached:
         text += f"; not reached by {', '.join(unreached)}"
     outcome = UNKNOWN if not right + len(wrong) else FAILS if wrong else HOLDS
-    return Finding(problem.setting, "all methods with m = 1", outcome, (), text)
+    return Finding(problem.setting, variant, outcome, (), text)
 
 
 CLAIMS = (

@@ -13,24 +13,27 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from ..bench.predicted_table import method_of
 from ..engine.cache_dirs import write_whole
 from .claims import (
+    AS_STATED,
     ELASTIC_NETS,
-    EXACT,
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
     PAIRS_1,
     PAIRS_3,
     PAIRS_4,
+    PARTITIONS,
+    form_of,
     same_sizes,
 )
 from .results import (
     PRIMAL_GAP,
+    PROBLEM,
     UNCERTAINTY,
     X_AXES,
     band,
+    method_of,
     parse,
     problems,
     titles,
@@ -56,16 +59,13 @@ ROLES = {
     "SDCA, random order": ("#E69F00", ":", "X"),
 }
 
-#: Options that a DSPDC of the figures may have, beside which it is another method.
-OPTIONS = {"m", "q", "adaptive", "sampling", "Lambda", "moduli"}
-
 #: Where the curves say nothing, and how that is called.
 UNKNOWN = "P* is not known below this"
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def gap_curves(frame, file, x="seconds", columns=2):
+def gap_curves(frame, file, x="seconds"):
     """Draw the relative gap of every run, one panel a problem.
 
     Parameters
@@ -76,8 +76,6 @@ def gap_curves(frame, file, x="seconds", columns=2):
         Where to write; the suffix decides the format, without one it is PNG.
     x : {"seconds", "passes", "updates", "eigendecompositions"}
         Horizontal axis.
-    columns : int
-        Panels side by side.
     """
     column, text = X_AXES[x]
     if column not in frame:
@@ -95,7 +93,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
                 f"are {most}; see the page of `report`"
             )
     short = titles([key for key, _ in shown])
-    columns = min(columns, len(shown))
+    columns = min(2, len(shown))
     rows = -(-len(shown) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
     # told apart in print and by the colour-blind.
@@ -120,7 +118,7 @@ def gap_curves(frame, file, x="seconds", columns=2):
             panel.set_title(_wrapped(short[key]).replace("$", r"\$"), fontsize=9)
         for panel in panels.flat[len(shown):]:
             panel.set_visible(False)
-        _finish(figure, panels, [file], 2 if columns > 1 else 1)
+        _finish(figure, panels, [file], columns)
 
 
 def paper_figures(frame, folder, notes=None):
@@ -168,10 +166,9 @@ def _not_drawn(grid, here):
     """Names of the solvers on the problems of a figure that have no curve in it."""
     shown = [rows for row in grid for _, rows in row if rows is not None]
     drawn = {solver for rows in shown for solver in _chosen(rows).values()}
-    problem = ["dataset_name", "objective_name"]
-    keys = {tuple(rows[problem].iloc[0]) for rows in shown}
+    keys = {tuple(rows[PROBLEM].iloc[0]) for rows in shown}
     return list(dict.fromkeys(
-        solver for *_, rows in here if tuple(rows[problem].iloc[0]) in keys
+        solver for *_, rows in here if tuple(rows[PROBLEM].iloc[0]) in keys
         for solver in rows["solver_name"].unique() if solver not in drawn
     ))
 
@@ -263,8 +260,10 @@ def _with_sizes(rows, m, q):
         return None
 
     def sizes(name):
-        known = method_of(name)
-        return (None, None) if known is None else (known[1].get("m", 1), known[1].get("q", q))
+        method, options = method_of(name)
+        if method not in ("dspdc", "spdc", "sdca"):
+            return None, None
+        return options.get("m", 1), options.get("q", q)
     names = dict.fromkeys(rows["solver_name"])
     same = [name for name in names if same_sizes(sizes(name), (m, q))]
     if not same:
@@ -274,30 +273,21 @@ def _with_sizes(rows, m, q):
 
 def _role(solver):
     """Which of `ROLES` a solver has, None if it is not of the paper's figures."""
-    known = method_of(solver)
-    if known is None:
-        return None
-    method, options = known
-    if method == "dspdc":
-        return None if set(options) - OPTIONS else _dspdc_role(options)
+    method, options = method_of(solver)
     if method == "spdc":
         return "SPDC, DSPDC's steps" if options.get("steps") == "dspdc" else "SPDC"
     if method == "sdca":
         return "SDCA, random order" if options.get("order") == "random" else "SDCA"
-    return None
-
-
-def _dspdc_role(options):
-    auto = "auto" in (options.get("m"), options.get("q"))
-    if options.get("adaptive"):
-        return "DSPDC, auto and adaptive" if auto else None
-    sampling, constant = options.get("sampling", "partition"), options.get("Lambda", "auto")
-    exact = sampling == "partition" and constant in EXACT
+    if method != "dspdc":
+        return None
+    auto, adaptive = "auto" in (options.get("m"), options.get("q")), options.pop("adaptive", False)
+    form = form_of(options)
+    if adaptive:
+        return "DSPDC, auto and adaptive" if auto and form else None
     if auto:
-        return "DSPDC, auto" if exact else None
-    if sampling == "subset" and constant == "heuristic":
-        return "DSPDC, as the paper states"
-    return "DSPDC, partitions" if exact else None
+        return "DSPDC, auto" if form == PARTITIONS else None
+    roles = {AS_STATED: "DSPDC, as the paper states", PARTITIONS: "DSPDC, partitions"}
+    return roles.get(form)
 
 
 def _draw(title, grid, path, others=()):

@@ -20,6 +20,7 @@ from .claims import judge
 from .results import (
     EIGENDECOMPOSITIONS,
     GAPS,
+    NAMES,
     PASSES,
     QUANTILES,
     UNFINISHED,
@@ -151,8 +152,7 @@ def styles(solvers):
 
 
 def _notes(frame):
-    repetitions = frame.groupby(["dataset_name", "objective_name", "solver_name"])[
-        "idx_rep"].nunique()
+    repetitions = frame.groupby(NAMES)["idx_rep"].nunique()
     if repetitions.max() == 1:
         return ["Every run was made once: there is no spread, and a verdict rests on one seed."]
     if repetitions.min() < repetitions.max():

@@ -2,29 +2,28 @@
 
 A result file is data, never code. Only columns of numbers, words and truth values are read;
 benchopt keeps anything else as pickles in binary columns, and those are not even looked at.
-What a file unpacks to is checked before anything is read, so that a small file cannot claim all
-memory, and names are held to what this benchmark writes.
+What a file says that it unpacks to is checked before anything is read. As a file may lie, it is
+read in batches, and no further than to the limit. Names are held to what this benchmark writes.
 """
 
-import io
 import os
 import unicodedata
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .thrift import INT32, INT64, LIST, STRUCT, read_struct
-
 #: Rows times columns of a file at most, 800 MB of numbers. The files of `make figures` have some
 #: 10^6, those of a night 10^7.
 MAX_CELLS = 10**8
 
-#: Bytes that the pages of a file may unpack to, and bytes of all its words. Reading takes some
-#: three times as much, measured with three words of 110 MiB in November 2026.
+#: Bytes that a file may unpack to.
 MAX_BYTES = 2**30
+
+#: Rows that are unpacked at a time. A file that lies takes what they unpack to before it is
+#: refused; more of them would hardly be faster.
+BATCH = 4096
 
 #: Bytes of what a file says of itself, which takes up to 160 times as much memory. The files of
 #: `make figures` have some 10^4.
@@ -57,40 +56,35 @@ def read_plain(file):
         `MAX_CELLS` or `MAX_BYTES` allow.
     """
     try:
-        with pq.ParquetFile(file) as parquet:
-            fields = list(parquet.schema_arrow)
-            columns = parquet.metadata.num_columns
-        footer = _footer(file)
-        sizes = _cells(footer, columns), _unpacked(file, footer)
+        _check_footer(file)
+        with _opened(file) as parquet:
+            fields, sizes = list(parquet.schema_arrow), _sizes(parquet.metadata)
     except Exception as error:
         raise _unreadable(file, error) from None
-    names = [field.name for field in fields]
-    for name, count in Counter(names).most_common(1):
-        if count > 1:
-            raise ValueError(
-                f"{file} is not a result of this benchmark: {count} columns are {name!r}"
-            )
+    (name, count), = Counter(field.name for field in fields).most_common(1) or [("", 0)]
+    if count > 1:
+        raise ValueError(f"{file} is not a result of this benchmark: {count} columns are {name!r}")
     for what, given, most in zip(("cells", "bytes"), sizes, (MAX_CELLS, MAX_BYTES), strict=True):
-        if given > most:
-            raise ValueError(
-                f"{file} is too large: it says that it has {given} {what}, allowed are {most}"
-            )
+        _check_size(file, f"it says that it has {given} {what}", given, most)
     words = [field.name for field in fields if _is_words(field.type)]
     plain = [field.name for field in fields if _is_words(field.type) or _is_number(field.type)]
+    batches, total = [], 0
+    # As dictionaries, in which a word that every row repeats is there once.
     try:
-        # As dictionaries, in which a word that every row repeats is there once.
-        with pq.ParquetFile(file, read_dictionary=words) as parquet:
-            table = parquet.read(columns=plain, use_threads=False).select(plain)
-        table.validate(full=True)
-        length = sum(map(_length, (table[name] for name in words)))
+        with _opened(file, read_dictionary=words) as parquet:
+            schema = pa.schema([parquet.schema_arrow.field(name) for name in plain])
+            for batch in parquet.iter_batches(BATCH, columns=plain, use_threads=False):
+                batches.append(batch.select(plain))
+                batches[-1].validate(full=True)
+                total += sum(map(_length, batches[-1].columns))
+                if total > MAX_BYTES:
+                    break
     except Exception as error:
         raise _unreadable(file, error) from None
-    if length > MAX_BYTES:
-        raise ValueError(
-            f"{file} is too large: its words have {length} bytes, allowed are {MAX_BYTES}"
-        )
+    _check_size(file, f"it unpacks to {total} bytes or more", total, MAX_BYTES)
+    table = pa.Table.from_batches(batches, schema)
     for k, name in enumerate(plain):
-        if _is_words(table[name].type):
+        if name in words:
             table = table.set_column(k, name, table[name].cast(pa.large_string()))
     # The file's own notes on how to make a frame of it are not followed.
     return table.to_pandas(ignore_metadata=True)
@@ -100,25 +94,16 @@ def check_names(names, column, file):
     """Raise unless all are names that can be shown: on a terminal, over a panel, on the page."""
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(
-                f"{file} is not a result of this benchmark: column {column} has a row without a "
-                "name"
-            )
-        if not name.strip():
-            raise ValueError(
-                f"{file} is not a result of this benchmark: column {column} has the empty name "
-                f"{name!r}"
-            )
-        if len(name) > MAX_NAME:
-            raise ValueError(
-                f"{file} is not a result of this benchmark: column {column} has a name of "
-                f"{len(name)} characters, allowed are {MAX_NAME}"
-            )
-        if unshown := unshown_in(name):
-            raise ValueError(
-                f"{file} is not a result of this benchmark: column {column} has a name with "
-                f"the character {unshown!a}, allowed are those that can be seen"
-            )
+            wrong = "a row without a name"
+        elif not name.strip():
+            wrong = f"the empty name {name!r}"
+        elif len(name) > MAX_NAME:
+            wrong = f"a name of {len(name)} characters, allowed are {MAX_NAME}"
+        elif unshown := unshown_in(name):
+            wrong = f"a name with the character {unshown!a}, allowed are those that can be seen"
+        else:
+            continue
+        raise ValueError(f"{file} is not a result of this benchmark: column {column} has {wrong}")
 
 
 def unshown_in(name):
@@ -131,59 +116,36 @@ def shown(text):
     return "".join(ascii(c)[1:-1] if unshown_in(c) else c for c in text)
 
 
-def _footer(file):
-    """What a file says of itself, a `Struct`."""
+def _check_footer(file):
+    """Raise if a file says more of itself than anyone should read."""
     with open(file, "rb") as stream:
         stream.seek(-8, os.SEEK_END)
         length = int.from_bytes(stream.read(4), "little")
-        if length > MAX_FOOTER:
-            raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
-        stream.seek(-8 - length, os.SEEK_END)
-        return read_struct(io.BytesIO(stream.read(length)))
+    if length > MAX_FOOTER:
+        raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
 
 
-def _groups(footer):
-    return footer.get((4, LIST), [])
+def _opened(file, **options):
+    """A file for pyarrow to read, with limits on lists and words in its footer and its pages."""
+    return pq.ParquetFile(
+        file, thrift_string_size_limit=MAX_FOOTER, thrift_container_size_limit=MAX_FOOTER,
+        **options,
+    )
 
 
-def _rows(group):
-    return group[3, INT64]
+def _sizes(metadata):
+    """Cells, and bytes unpacked, that a file says it has.
 
-
-def _cells(footer, columns):
-    """Cells that a file says it has; pyarrow reads no more."""
-    return max(footer[3, INT64], sum(map(_rows, _groups(footer)))) * max(columns, 1)
-
-
-def _unpacked(file, footer):
-    """Bytes that the pages of a file unpack to.
-
-    The sizes in the file's footer bind nobody. Those in the headers of its pages do: pyarrow
-    unpacks a page into as much memory as its header says, and refuses one that does not fit.
+    Columns are not asked for: where their statistics are damaged pyarrow ends the process.
     """
-    if not any(map(_rows, _groups(footer))):
-        # Columns without rows have no pages, and none is looked for.
-        return 0
-    chunks = [chunk[3, STRUCT] for group in _groups(footer) for chunk in group[1, LIST]]
-    if sum(max(chunk[7, INT64], 0) for chunk in chunks) > Path(file).stat().st_size:
-        raise ValueError("columns lie over each other")
-    total = 0
-    with open(file, "rb") as stream:
-        for chunk in chunks:
-            # As pyarrow goes through them: from the dictionary on, if there is one.
-            size, place, dictionary = chunk[7, INT64], chunk[9, INT64], chunk.get((11, INT64), 0)
-            if dictionary:
-                place = min(place, dictionary)
-            end = place + size
-            while place < end:
-                stream.seek(place)
-                header = read_struct(stream)
-                unpacked, packed = header.get((2, INT32), -1), header.get((3, INT32), -1)
-                if min(unpacked, packed) < 0:
-                    raise ValueError("a page has no size")
-                total += unpacked
-                place = stream.tell() + packed
-    return total
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    return rows * max(metadata.num_columns, 1), sum(group.total_byte_size for group in groups)
+
+
+def _check_size(file, said, given, most):
+    if given > most:
+        raise ValueError(f"{file} is too large: {said}, allowed are {most}")
 
 
 def _is_words(kind):
@@ -197,13 +159,11 @@ def _is_number(kind):
 
 
 def _length(column):
-    """Bytes of a column of words, if each were written out."""
-    total = 0
-    for chunk in column.chunks:
-        lengths = pc.binary_length(chunk.dictionary) if len(chunk.dictionary) else None
-        if lengths is not None:
-            total += pc.sum(lengths.cast(pa.int64()).take(chunk.indices)).as_py() or 0
-    return total
+    """Bytes of a column, if each of its words were written out."""
+    if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
+        return column.nbytes
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    return pc.sum(lengths.take(column.indices)).as_py() or 0
 
 
 def _unreadable(file, error):

@@ -80,7 +80,7 @@ def read_results(files):
         _check_counts(frames, file)
         notes += _lacking(frames[-1], file)
     frame = pd.concat(frames, ignore_index=True)
-    last = frame.groupby([*PROBLEM, "solver_name"], sort=False)["_file"].transform("max")
+    last = frame.groupby(NAMES, sort=False)["_file"].transform("max")
     if (repeated := last != frame["_file"]).any():
         count = frame[repeated].groupby(RUN).ngroups
         notes.append(
@@ -193,8 +193,14 @@ def _checked(file):
         check_names(frame[column].unique(), column, file)
     for column in frame.columns:
         if column in REQUIRED or column.startswith("objective_"):
-            if column not in NAMES:
-                frame[column] = _numbers(frame[column], file)
+            if column in NAMES:
+                continue
+            if not pd.api.types.is_numeric_dtype(frame[column]):
+                raise ValueError(
+                    f"{file} is not a result of this benchmark: column {column} holds "
+                    f"{frame[column].dtype}, not numbers"
+                )
+            frame[column] = frame[column].astype(float)
     if not np.isfinite(frame["idx_rep"]).all():
         raise ValueError(
             f"{file} is not a result of this benchmark: column idx_rep has a row without a number"
@@ -202,19 +208,16 @@ def _checked(file):
     return frame
 
 
-def _numbers(column, file):
-    if not pd.api.types.is_numeric_dtype(column):
-        raise ValueError(
-            f"{file} is not a result of this benchmark: column {column.name} holds "
-            f"{column.dtype}, not numbers"
-        )
-    return column.astype(float)
-
-
 def parse(name):
     """A name of benchopt's, such as "DSPDC[m=1,q=0.5]", as its first word and a dict."""
     word, _, given = name.partition("[")
     return word, {key: _literal(value) for key, value in re.findall(r"(\w+)=([^,\]]+)", given)}
+
+
+def method_of(solver_name):
+    """The method as this package calls it, and its shown options, from a solver's name."""
+    word, options = parse(solver_name)
+    return word.lower().replace("-", "_"), options
 
 
 def _literal(text):
@@ -323,14 +326,13 @@ def unfinished(frame, target=UNFINISHED):
         found.append((*key, gaps[-1], seconds[-1], needed))
     columns = ["gap", "seconds", "needed"]
     runs = pd.DataFrame(found, columns=RUN + columns)
-    middle = runs.groupby(RUN[:3], sort=False)[columns].median()
+    middle = runs.groupby(NAMES, sort=False)[columns].median()
     return middle[middle["gap"] > target]
 
 
 def medians(runs):
     """Medians over repetitions; infinite where fewer than half got to the target."""
-    keys = ["dataset_name", "objective_name", "solver_name"]
-    return runs.fillna(np.inf).groupby(keys, sort=False).median()
+    return runs.fillna(np.inf).groupby(NAMES, sort=False).median()
 
 
 def best_values(frame):
