@@ -6,6 +6,7 @@ A plug-in names a method and its options; everything else is in `MethodSolver`
 for our own methods and in `PeerSolver` for those of other packages.
 """
 
+import functools
 import importlib.metadata
 import math
 import os
@@ -25,7 +26,7 @@ from ..engine.threads import at_most
 from ..methods import METHODS
 from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
-from ..theory.rates import predict, rate_of
+from ..theory.rates import NoRate, predict, rate_of
 from .benchopt_process import TOLERANCE
 from .peers import PEERS, next_budget
 
@@ -156,12 +157,16 @@ def predicted_cost(method, problem, options):
     ):
         return math.nan
     try:
-        found = constants(problem, 1, 1)
-        rate = rate_of(method, options)
+        found, rate = _constants_of_ones(problem), rate_of(method, options)
         return float(predict(problem, rate, 1e-6, found, method, **options).overall)
-    except Exception:
-        # A curve is worth more than a prediction beside it.
+    except NoRate:
         return math.nan
+
+
+@functools.lru_cache(maxsize=1)
+def _constants_of_ones(problem):
+    """The constants for blocks of one, once for all solvers of a problem."""
+    return constants(problem, 1, 1)
 
 
 class MethodSolver(Carried, BaseSolver):
