@@ -253,7 +253,7 @@ def test_a_changed_package_is_another_entry_of_the_result_cache(monkeypatch, nam
     keyed = instance(name)
     before = joblib.hash(keyed)
     assert before == joblib.hash(keyed)
-    monkeypatch.setattr(plugins, "SOURCE_HASH", "other sources")
+    monkeypatch.setattr(plugins, "CURVE_HASH", "other sources")
     changed = joblib.hash(keyed)
     monkeypatch.setattr(plugins.scipy, "__version__", "99.0")
     assert len({before, changed, joblib.hash(keyed)}) == 3
@@ -326,7 +326,7 @@ def test_a_worker_with_other_sources_refuses_what_is_sent(monkeypatch, name):
     solver = instance(name)
     sent = pickle.dumps(solver)
     assert str(pickle.loads(sent)) == str(solver)
-    monkeypatch.setattr(plugins, "SOURCE_HASH", "of a worker that was started before an edit")
+    monkeypatch.setattr(plugins, "CURVE_HASH", "of a worker that was started before an edit")
     with pytest.raises(RuntimeError, match="other sources of benchmark_dspdc; restart it"):
         pickle.loads(sent)
 
