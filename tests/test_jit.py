@@ -143,44 +143,6 @@ def test_equal_sources_share_kernels_wherever_they_are(tmp_path):
     assert not set(run("three", edited="operators/dense.py")) & set(first)
 
 
-FISTA = """
-import numpy as np
-from benchmark_dspdc import erm, solve
-result = solve(erm(np.eye(3), np.ones(3), "square", 0.0, 1.0), "fista", tol=1e-12)
-print(result.x[0])
-"""
-
-
-@pytest.mark.nightly
-def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_path):
-    copy = copy_of_package(tmp_path)
-    env = os.environ | {"BENCHMARK_DSPDC_CACHE": str(tmp_path / "cache"), "PYTHONPATH": "."}
-
-    def run():
-        done = subprocess.run(
-            [sys.executable, "-c", FISTA], env=env, cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return float(done.stdout)
-
-    # min (1/3) sum (x_i - 1)^2/2 + x^2/2 has x = 1/4.
-    assert run() == pytest.approx(0.25)
-    losses = copy / "model" / "losses.py"
-    source = changed = losses.read_text()
-    # Another target, in overloads that the cached kernel has inlined.
-    for old, new in (
-        ("return (z - b + rho * y) / (1.0 + rho)", "return (z - 2.0 * b + rho * y) / (1.0 + rho)"),
-        ("return 0.5 * (z - b) * (z - b)", "return 0.5 * (z - 2.0 * b) * (z - 2.0 * b)"),
-        ("return 0.5 * beta * beta + b * beta", "return 0.5 * beta * beta + 2.0 * b * beta"),
-        ("return z - b\n", "return z - 2.0 * b\n"),
-    ):
-        changed = changed.replace(old, new)
-    assert changed != source
-    losses.write_text(changed)
-    assert run() == pytest.approx(0.5)
-    assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
-
-
 # The cache of kernels -----------------------------------------------------------------
 
 @pytest.fixture
