@@ -43,6 +43,7 @@ class Cluster:
             time.sleep(0.05)
         self.client = Client(address=json.loads(file.read_text())["address"])
         self.client.wait_for_workers(2, timeout=60)
+        self.addresses = {pid: address for address, pid in self.client.run(os.getpid).items()}
         # What configs/dask.yml says, at the address of this scheduler.
         config = yaml.safe_load((REPO / "configs" / "dask.yml").read_text())
         self.config = folder / "parallel.yml"
@@ -61,10 +62,8 @@ class Cluster:
                 stdout=output, stderr=subprocess.STDOUT,
             ))
 
-    def is_at_work(self, name):
-        workers = self.client.scheduler_info()["workers"]
-        (address,) = [key for key, worker in workers.items() if worker["name"] == name]
-        return bool(self.client.processing()[address])
+    def is_at_work(self, worker):
+        return bool(self.client.processing()[self.addresses[worker.pid]])
 
     def close(self):
         self.client.close()
@@ -105,10 +104,11 @@ def test_workers_give_the_rows_of_a_sequential_run(cluster, sequential, folder):
 def test_a_worker_killed_in_the_middle_loses_nothing(cluster, sequential, folder):
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, folder, CONFIG, "killed", "--parallel-config", cluster.config)
-        while not cluster.is_at_work("worker-1"):
+        worker = cluster.processes[-1]
+        while not cluster.is_at_work(worker):
             assert not running.done()
             time.sleep(0.02)
-        cluster.processes[2].kill()
+        worker.kill()
         frame, _ = running.result(timeout=300)
     assert_same_rows(sequential, frame)
 
