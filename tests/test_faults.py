@@ -288,9 +288,9 @@ def test_a_run_that_hears_nothing_is_killed_with_what_it_started(tmp_path, monke
 def test_a_run_that_is_late_is_stopped_and_keeps_what_was_measured(place):
     arguments = [*place.command()[2:4], "--no-plot"]
     begun = time.monotonic()
-    done = running.benchopt_run(REPO, arguments, place.name, 15.0)
+    done = running.benchopt_run(REPO, arguments, place.name, 30.0)
     assert done.late
-    assert time.monotonic() - begun < 15.0 + 2 * running.GRACE
+    assert time.monotonic() - begun < 30.0 + 2 * running.GRACE
     assert done.file is not None, place.finished
     assert pd.read_parquet(done.file).groupby(CURVE).ngroups == place.finished == 2
 

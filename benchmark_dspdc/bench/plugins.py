@@ -1,6 +1,7 @@
 """What the objective and the benchopt plug-ins under ``solvers/`` share.
 
-Beside `noted`, and `targets` when called, this is the only module here that imports benchopt.
+Beside `failure_notes`, and `named_problems` when called, this is the only module here that imports
+benchopt.
 
 A plug-in names a method and its options; everything else is in `MethodSolver`
 for our own methods and in `PeerSolver` for those of other packages.

@@ -81,7 +81,7 @@ CACHE_DIRECTORY = _cache_directory()
 _hash_of_file = functools.cache(lambda path: source_hash([path]))
 
 
-class _KernelFiles(caching.FunctionCache):
+class _KernelFiles(caching.NullCache):
     """Compiled code on disk, a file for each signature of a function.
 
     Numba's own cache has an index for each function. Two processes that add to it at once may
@@ -89,8 +89,11 @@ class _KernelFiles(caching.FunctionCache):
     an index nothing is shared: a file says itself what it is of, and is replaced as a whole.
     """
 
+    # Of the signature, the processor, the byte code and what is in closures.
+    _index_key = caching.Cache._index_key
+
     def __init__(self, function):
-        self._py_func, self._cache_path = function, str(CACHE_DIRECTORY)
+        self._py_func, self._folder = function, CACHE_DIRECTORY
 
     def _file(self, key):
         code = self._py_func.__code__
@@ -98,7 +101,7 @@ class _KernelFiles(caching.FunctionCache):
         known = (_hash_of_file(path), code.co_firstlineno, sys.implementation.cache_tag, key)
         digest = hashlib.sha256(repr(known).encode()).hexdigest()[:20]
         name = f"{Path(path).stem}.{self._py_func.__name__}-{digest}.nbc"
-        return Path(self._cache_path, name)
+        return self._folder / name
 
     def load_overload(self, signature, context):
         context.refresh()
