@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import subprocess
@@ -7,82 +8,56 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import REPO
+from frames import ELASTIC, runs, seeds
 from rich.console import Console
 
 import benchmark_dspdc
 from benchmark_dspdc.bench import benchopt_process as running
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.report.results import read_results, to_targets
+from benchmark_dspdc.data import import_file
+from benchmark_dspdc.report.results import read_results
 from benchmark_dspdc.report.summary import print_summary
 
 
 def results(**columns):
-    """A small frame like benchopt's: two methods, one that does not get far."""
-    rows = []
-    for solver, rate in (("Fast[m=1]", 10.0), ("Slow[m=1]", 1.5)):
-        for rep, slowness in enumerate((1.0, 2.0, 9.0)):
-            # The last point is not the best one.
-            for step, k in enumerate((*range(12), 10.5)):
-                rows.append(dict(
-                    dataset_name="Data[n=3]", objective_name="ERM[loss=square]",
-                    solver_name=solver, idx_rep=rep, time=0.1 * slowness * step,
-                    objective_relative_gap=rate ** -k, objective_passes=2.0 * k, stop_val=step,
-                    objective_value=1.0 + rate ** -k, objective_dual=1.0,
-                ))
-    return pd.DataFrame(rows).assign(**columns)
+    """Two methods, one that does not get far."""
+    solvers = (("Fast[m=1]", 1e-11), ("Slow[m=1]", 1e-2))
+    curves = (seeds(name, (1.0, 2.0, 9.0), to=to, points=12) for name, to in solvers)
+    return runs(*itertools.chain(*curves)).assign(**columns)
 
 
-def test_time_to_a_target_is_that_of_the_first_point_below_it():
-    table = to_targets(results(), (1e-3, 1e-6))
-    fast = table.loc[("Data[n=3]", "ERM[loss=square]", "Fast[m=1]", 0)]
-    assert fast["seconds to 1e-03"] == pytest.approx(0.3)
-    assert fast["passes to 1e-06"] == pytest.approx(12.0)
-    slow = table.loc[("Data[n=3]", "ERM[loss=square]", "Slow[m=1]", 1)]
-    assert np.isnan(slow["seconds to 1e-03"])
-    assert slow["final gap"] == pytest.approx(1.5 ** -10.5)
+def summary(file, **columns):
+    results(**columns).to_parquet(file)
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))
+    print_summary([file], console)
+    return console.export_text()
 
 
 def test_summary_shows_names_with_brackets_medians_and_what_was_not_reached(tmp_path):
-    file = tmp_path / "run.parquet"
-    results().to_parquet(file)
     (tmp_path / "benchmark_run.html").write_text("")
-    console = Console(width=160, record=True, file=open(os.devnull, "w"))
-    print_summary([file], console)
-    shown = console.export_text()
-    for expected in ("Data[n=3]", "ERM[loss=square]", "Fast[m=1]", "0.6000 *", "1.2000 *", "-",
-                     "1.4e-02", "median of 3 repetitions", "benchmark_run.html"):
-        assert expected in shown, expected
+    shown = summary(tmp_path / "run.parquet", dataset_name="Data[n=3]",
+                    objective_eigendecompositions=0.0)
+    for expected in ("Data[n=3]", ELASTIC, "Fast[m=1]", "6.0010 *", "12.0010 *", "-", "1.0e-02",
+                     "median of 3 repetitions", "benchmark_run.html"):
+        assert expected in shown, (expected, shown)
 
 
 def test_summary_of_matrix_problems_shows_eigendecompositions_and_test_errors(tmp_path):
-    file = tmp_path / "run.parquet"
-    rows = np.arange(78)
-    results(
-        objective_eigendecompositions=100 * (rows % 13), objective_test_error=0.0123,
-        objective_test_error_euclidean=0.16,
-    ).to_parquet(file)
-    console = Console(width=160, record=True, file=open(os.devnull, "w"))
-    print_summary([file], console)
-    shown = console.export_text()
+    columns = dict(
+        objective_eigendecompositions=100 * (np.arange(72) % 12), objective_test_error=0.0123,
+    )
+    shown = summary(tmp_path / "run.parquet", **columns, objective_test_error_euclidean=0.16)
     for expected in ("s to 1e-2", "s to 1e-4", "eigs", "200", "400", "1.23 %", "Euclidean 16.00"):
-        assert expected in shown, expected
+        assert expected in shown, (expected, shown)
     assert "passes" not in shown
     # A file may lack the error of Euclidean distances.
-    results(
-        objective_eigendecompositions=100 * (rows % 13), objective_test_error=0.0123,
-    ).to_parquet(file)
-    print_summary([file], console)
-    assert "1.23 %" in console.export_text()
+    assert "1.23 %" in summary(tmp_path / "run.parquet", **columns)
 
 
 @pytest.mark.parametrize("axis", ["seconds", "passes", "updates", "eigendecompositions"])
 def test_figure_is_drawn_for_each_axis(tmp_path, axis):
-    file = tmp_path / "run.parquet"
-    work = range(78)
-    results(
-        objective_coordinate_updates=work, objective_eigendecompositions=work
-    ).to_parquet(file)
-    image = tmp_path / "gaps.png"
+    file, image = tmp_path / "run.parquet", tmp_path / "gaps.png"
+    results(objective_eigendecompositions=range(72)).to_parquet(file)
     assert main(["figure", str(file), "-o", str(image), "-x", axis]) == 0
     assert image.read_bytes()[:4] == b"\x89PNG"
 
@@ -115,6 +90,8 @@ def test_import_libsvm_imports_and_complains(tmp_path, monkeypatch, capsys):
     file.write_text("1 1:0.5 3:2\n-1 2:1\n")
     assert main(["import-libsvm", "small", str(file)]) == 0
     assert "2 rows x 3 features" in capsys.readouterr().out
+    import_file("small", file, progress=True)
+    assert "reading small.txt" in capsys.readouterr().out
     file.write_text("1 1:0.5 3:\n")
     assert main(["import-libsvm", "broken", str(file)]) == 2
     assert "error" in capsys.readouterr().err
@@ -181,23 +158,11 @@ def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
     assert hinge["reached"] == (hinge["to_dgemm"] >= 0.3)
 
 
-def test_module_runs_from_the_command_line():
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmark_dspdc", "--version"], cwd=REPO, capture_output=True,
-        text=True,
+def python(script, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=REPO, capture_output=True, text=True,
+        timeout=60,
     )
-    assert done.returncode == 0
-    assert done.stdout.strip().count(".") == 2
-
-
-def test_import_shows_progress_when_asked(tmp_path, monkeypatch, capsys):
-    from benchmark_dspdc.data import import_file
-
-    monkeypatch.setenv("LIBSVMDATA_HOME", str(tmp_path / "home"))
-    file = tmp_path / "small.txt"
-    file.write_text("1 1:0.5 3:2\n-1 2:1\n")
-    import_file("small", file, progress=True)
-    assert "reading small.txt" in capsys.readouterr().out
 
 
 #: The command line, where Ctrl-C comes while a module is loaded.
@@ -208,17 +173,15 @@ class Impatient:
         if name == "pyarrow":
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Impatient())
-sys.argv = ["benchmark_dspdc", "run"]
 runpy.run_module("benchmark_dspdc", run_name="__main__", alter_sys=True)
 """
 
 
 def test_ctrl_c_before_a_command_has_begun_is_one_line():
-    done = subprocess.run(
-        [sys.executable, "-c", EARLY], cwd=REPO, capture_output=True, text=True, timeout=60,
-    )
-    assert done.returncode == 130
-    assert done.stderr == "benchmark_dspdc: interrupted\n"
+    done = python(EARLY, "run")
+    assert (done.returncode, done.stderr) == (130, "benchmark_dspdc: interrupted\n")
+    done = python(EARLY, "--version")
+    assert done.returncode == 0 and done.stdout.strip().count(".") == 2
 
 
 #: What the command line loads before it knows what to do.
@@ -232,9 +195,7 @@ print(erm.__module__, solve.__module__, constants.__module__)
 
 
 def test_nothing_slow_is_loaded_before_it_is_needed():
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], cwd=REPO, capture_output=True, text=True, timeout=60,
-    )
+    done = python(LOADED)
     assert done.stdout == (
         "\nbenchmark_dspdc.problems benchmark_dspdc.solver benchmark_dspdc.theory.constants\n"
     ), done.stderr

@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import functools
 import os
 import shutil
@@ -7,10 +6,10 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-import filelock
 import pytest
 from conftest import REPO
 
+from benchmark_dspdc.bench import plugins
 from benchmark_dspdc.engine import kernel_cache as jit
 from benchmark_dspdc.engine.dispatch import generic
 from benchmark_dspdc.engine.kernel_cache import njit
@@ -30,12 +29,12 @@ def in_metres(length, count):
 
 
 @in_metres.register(Metre)
-def _(length, count):
+def metres_in_metres(length, count):
     return length.value * count
 
 
 @in_metres.register(Foot)
-def _(length, count):
+def feet_in_metres(length, count):
     return 0.3048 * length.value * count
 
 
@@ -44,7 +43,7 @@ class Chain:
 
 
 @in_metres.register(Chain)
-def _(length, count):
+def chains_in_metres(length, count):
     return length.value * count
 
 
@@ -69,60 +68,82 @@ def test_kernels_contain_no_reference_counting():
     assert "NRT_incref" not in next(iter(twice.inspect_llvm().values()))
 
 
+# Two hashes ---------------------------------------------------------------------------
+
+def copy_of_package(folder):
+    copy = folder / "benchmark_dspdc"
+    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+#: By room or module: whether its changes are other kernels, and other curves.
+INVALIDATES = {
+    "engine": (True, True), "operators": (True, True), "model": (True, True),
+    "state": (True, True), "methods": (True, True),
+    "theory": (False, True), "data": (False, True), "bench": (False, True),
+    "solver.py": (False, True), "problems.py": (False, True),
+    "report": (False, False), "guard": (False, False), "cli.py": (False, False),
+    "__init__.py": (False, False), "__main__.py": (False, False), "version.py": (False, False),
+}
+
+
+def test_a_change_invalidates_kernels_and_curves_that_depend_on_it_alone(tmp_path, monkeypatch):
+    copy = copy_of_package(tmp_path)
+    monkeypatch.setattr(jit, "PACKAGE", copy)
+
+    def hashes():
+        return [jit.source_hash(jit.sources(names))
+                for names in (jit.KERNEL_SOURCES, plugins.CURVE_SOURCES)]
+
+    before = hashes()
+    assert before == [jit.KERNEL_HASH, plugins.CURVE_HASH]
+    assert {file.name for file in copy.iterdir()} == set(INVALIDATES)
+    for room, expected in INVALIDATES.items():
+        file = copy / room if room.endswith(".py") else max(copy.joinpath(room).rglob("*.py"))
+        source = file.read_bytes()
+        file.write_bytes(source + b"#")
+        changed = tuple(new != old for new, old in zip(hashes(), before, strict=True))
+        assert changed == expected, file
+        file.write_bytes(source)
+    # Also that of a file's name.
+    (copy / "model" / "losses.py").rename(copy / "model" / "other.py")
+    assert not set(hashes()) & set(before)
+
+
+def test_no_kernel_is_in_a_room_that_no_hash_knows():
+    """Those of data and bench inline nothing of each other; their own file is in their name."""
+    for file in (REPO / "benchmark_dspdc").rglob("*.py"):
+        room = file.relative_to(REPO / "benchmark_dspdc").parts[0]
+        if room not in (*jit.KERNEL_SOURCES, "data", "bench"):
+            assert "njit" not in file.read_text(), file
+
+
 SCRIPT = """
 import numpy as np
-from benchmark_dspdc import erm, solve
-result = solve(erm(np.eye(3), np.ones(3), "square", 0.0, 1.0), "fista", tol=1e-12)
-print(result.x[0])
+from benchmark_dspdc.engine import kernel_cache
+from benchmark_dspdc.engine.symmetric import pack
+print(pack(np.eye(2)[None]).sum(), *kernel_cache.CACHE_DIRECTORY.glob("*.nbc"))
 """
 
 
-def test_an_edited_overload_in_another_file_is_never_served_from_the_cache(tmp_path):
-    copy = tmp_path / "benchmark_dspdc"
-    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    env = os.environ | {"BENCHMARK_DSPDC_CACHE": str(tmp_path / "cache"), "PYTHONPATH": "."}
-
-    def run():
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], env=env, cwd=tmp_path, capture_output=True, text=True
-        )
+def test_equal_sources_share_kernels_wherever_they_are(tmp_path):
+    def run(place, edited=None):
+        copy = copy_of_package(tmp_path / place)
+        if edited is not None:
+            copy.joinpath(edited).write_text(copy.joinpath(edited).read_text() + "#")
+        env = os.environ | {"BENCHMARK_DSPDC_CACHE": str(tmp_path / "cache"), "PYTHONPATH": "."}
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, cwd=copy.parent,
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        return float(done.stdout)
+        return {name: os.stat(name).st_mtime_ns for name in done.stdout.split()[1:]}
 
-    # min (1/3) sum (x_i - 1)^2/2 + x^2/2 has x = 1/4.
-    assert run() == pytest.approx(0.25)
-    losses = copy / "model" / "losses.py"
-    source = losses.read_text()
-    # Another target, in an overload that the cached kernel has inlined.
-    changed = source.replace("return (z - b + rho * y) / (1.0 + rho)",
-                             "return (z - 2.0 * b + rho * y) / (1.0 + rho)")
-    changed = changed.replace("return 0.5 * (z - b) * (z - b)",
-                              "return 0.5 * (z - 2.0 * b) * (z - 2.0 * b)")
-    changed = changed.replace("return 0.5 * beta * beta + b * beta",
-                              "return 0.5 * beta * beta + 2.0 * b * beta")
-    changed = changed.replace("return z - b\n", "return z - 2.0 * b\n")
-    assert changed != source
-    losses.write_text(changed)
-    assert run() == pytest.approx(0.5)
-    assert len(list((tmp_path / "cache").glob("numba-*"))) == 2
+    first = run("one")
+    assert len(first) >= 1
+    assert run("two", edited="report/page.py") == first
+    assert not set(run("three", edited="operators/dense.py")) & set(first)
 
 
-def test_a_change_of_any_file_of_the_package_is_another_version(tmp_path, monkeypatch):
-    copy = tmp_path / "benchmark_dspdc"
-    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(jit, "PACKAGE", copy)
-    assert jit.source_hash() == jit.SOURCE_HASH
-    seen = {jit.SOURCE_HASH}
-    for file in copy.rglob("*.py"):
-        source = file.read_bytes()
-        file.write_bytes(source + b"#")
-        assert jit.source_hash() not in seen, file
-        seen.add(jit.source_hash())
-        file.write_bytes(source)
-    # Also that of a file's name.
-    (copy / "cli.py").rename(copy / "other.py")
-    assert jit.source_hash() not in seen
-
+# The cache of kernels -----------------------------------------------------------------
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
@@ -134,120 +155,92 @@ def cache(tmp_path, monkeypatch):
 
 
 def plus(number):
-    """A kernel as another process would compile it, with that process's view of the cache."""
+    """A kernel as another process would compile it, with nothing but the cache."""
     def kernel(x):
         return x + number
     return njit(kernel)
 
 
-def files(cache, suffix):
-    return sorted(file.name for file in cache.rglob(f"*{suffix}"))
+def hits(kernel):
+    return sum(kernel.stats.cache_hits.values())
 
 
-def test_kernels_saved_after_an_index_was_emptied_take_no_file_of_others(cache):
-    """What a process that has read the old index reads next is still its own kernel."""
-    one, two = plus(1.0), plus(1.0)
-    assert one(1.0) == 2.0
-    (first,) = files(cache, ".nbc")
-    content = next(cache.rglob(first)).read_bytes()
-    one._cache.flush()
-    assert two(1) == 2.0
-    assert len(files(cache, ".nbc")) == 2
-    assert next(cache.rglob(first)).read_bytes() == content
-
-
-def test_a_lock_that_another_process_holds_for_long_holds_up_nobody(cache, monkeypatch, recwarn):
-    monkeypatch.setattr(jit, "LOCK_SECONDS", 0.1)
-    with filelock.FileLock(cache / "lock"):
-        assert plus(1.0)(1.0) == 2.0
-    assert len(files(cache, ".nbc")) == len(files(cache, ".nbi")) == 1
+def test_each_signature_and_each_closure_has_a_file_of_its_own(cache, recwarn):
+    for _ in range(2):
+        one, two = plus(1.0), plus(2.0)
+        assert one(1.0) == 2.0 and one(1) == 2.0 and two(1.0) == 3.0
+    assert hits(one) == 2 and hits(two) == 1
+    assert len([*cache.iterdir()]) == 3
     assert not recwarn.list
-    # And it was let go of.
-    with filelock.FileLock(cache / "lock", timeout=0):
-        pass
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_where_there_are_no_locks_kernels_are_kept_all_the_same(cache, monkeypatch, recwarn,
-                                                                number):
-    def flock(*arguments):
-        raise OSError(number, os.strerror(number))
-    monkeypatch.setattr(fcntl, "flock", flock)
+def test_types_of_one_name_have_kernels_of_their_own(cache):
+    def kernel(length):
+        return length.value
+
+    for _ in range(2):
+        class Length(NamedTuple):
+            value: float
+        compiled = njit(kernel)
+        assert compiled(Length(1.0)) == 1.0 and hits(compiled) == 0
+
+
+def cut(content):
+    return content[:len(content) // 2]
+
+
+@pytest.mark.parametrize("damage", [cut, lambda content: b"", lambda content: b"garbage" * 99])
+def test_a_damaged_kernel_is_compiled_anew_and_mended(cache, recwarn, damage):
     assert plus(1.0)(1.0) == 2.0
+    (file,) = cache.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.warns(RuntimeWarning, match="is damaged .*; compiling anew"):
+        assert plus(1.0)(1.0) == 2.0
     again = plus(1.0)
-    assert again(1.0) == 2.0 and sum(again.stats.cache_hits.values()) == 1
-    assert not recwarn.list
+    recwarn.clear()
+    assert again(1.0) == 2.0 and hits(again) == 1 and not recwarn.list
 
 
-def test_an_index_that_is_damaged_and_cannot_be_mended_stops_no_run(cache, monkeypatch):
-    one = plus(1.0)
-    assert one(1.0) == 2.0
-    next(cache.rglob("*.nbi")).write_bytes(b"garbage")
-
+def test_where_kernels_cannot_be_written_that_is_told_once_and_nothing_stops(cache, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(jit._KernelCache, "flush", full)
+    monkeypatch.setattr(jit, "write_whole", full)
     with pytest.warns(RuntimeWarning) as told:
-        assert plus(1.0)(1.0) == 2.0
-        assert plus(1.0)(2.0) == 3.0
-    words = [str(warning.message) for warning in told]
-    assert sum("is damaged" in word for word in words) == 2
-    assert sum("are not kept" in word for word in words) == 1
-
-
-@pytest.mark.parametrize("suffix", [".nbc", ".nbi"])
-def test_a_single_changed_bit_in_a_cache_is_seen(cache, recwarn, suffix):
-    assert plus(1.0)(1.0) == 2.0
-    (file,) = cache.rglob(f"*{suffix}")
-    whole = file.read_bytes()
-    # The first byte, some in between, and the last one, of the sum itself.
-    for place in (*range(0, len(whole), len(whole) // 20), len(whole) - 1):
-        changed = bytearray(whole)
-        changed[place] ^= 1
-        file.write_bytes(changed)
-        reader = plus(1.0)._cache._cache_file
-        with pytest.raises(ValueError, match="has not the sum that was written"):
-            reader._load_index() if suffix == ".nbi" else reader._load_data(file.name)
-    file.write_bytes(whole)
-    again = plus(1.0)
-    assert again(1.0) == 2.0 and sum(again.stats.cache_hits.values()) == 1
-    assert not recwarn.list
+        assert plus(1.0)(1.0) == 2.0 and plus(2.0)(2.0) == 4.0
+    (warning,) = told
+    assert str(warning.message).endswith(f"not kept in {cache}: No space left on device")
 
 
 def test_a_kernel_that_is_in_no_file_is_compiled_without_a_word(cache, recwarn):
     space = {"njit": njit}
     exec("@njit\ndef kernel(x):\n    return x + 1.0\n", space)
     assert space["kernel"](1.0) == 2.0
-    assert not recwarn.list and not files(cache, ".nbc")
+    assert not recwarn.list and not [*cache.iterdir()]
 
 
-def test_old_cache_versions_are_forgotten(tmp_path, monkeypatch):
+def test_old_cache_versions_are_forgotten(tmp_path):
     for k in range(9):
         (tmp_path / f"numba-{k}").mkdir()
         os.utime(tmp_path / f"numba-{k}", (k, k))
     (tmp_path / "something else").mkdir()
-    jit._forget_old_versions(tmp_path)
+    # The oldest is the one in use.
+    jit._forget_old_versions(tmp_path / "numba-0")
     left = sorted(d.name for d in tmp_path.iterdir())
-    assert left == ["numba-5", "numba-6", "numba-7", "numba-8", "something else"]
+    assert left == ["numba-0", "numba-5", "numba-6", "numba-7", "numba-8", "something else"]
 
 
-def test_a_home_that_cannot_be_written_gets_a_cache_elsewhere(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("fallback", [True, False])
+def test_a_home_that_cannot_be_written_gets_a_cache_elsewhere_or_none(
+        tmp_path, monkeypatch, capsys, fallback):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
     monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(blocked))
+    monkeypatch.setattr(jit, "fallback_home", lambda: tmp_path if fallback else blocked)
     directory = jit._cache_directory()
-    assert directory.is_dir()
-    assert blocked not in directory.parents
-    told = f"benchmark_dspdc: {blocked} cannot be written; compiled kernels go to {directory}\n"
-    assert capsys.readouterr().err == told
-
-
-def test_where_no_folder_can_be_written_kernels_are_not_kept(tmp_path, monkeypatch, capsys):
-    blocked = tmp_path / "file"
-    blocked.write_text("not a directory")
-    monkeypatch.setenv("BENCHMARK_DSPDC_CACHE", str(blocked))
-    monkeypatch.setattr(jit, "fallback_home", lambda: blocked)
-    monkeypatch.setattr(jit, "CACHE_DIRECTORY", jit._cache_directory())
-    assert "cannot be written; compiled kernels are not kept" in capsys.readouterr().err
-    compiled = njit(lambda x: x + 1.0)
-    assert compiled(1.0) == 2.0 and compiled._cache.cache_path is None
+    where = f"go to {directory}" if fallback else "are not kept"
+    assert capsys.readouterr().err == (
+        f"benchmark_dspdc: {blocked} cannot be written; compiled kernels {where}\n"
+    )
+    monkeypatch.setattr(jit, "CACHE_DIRECTORY", directory)
+    assert plus(1.0)(1.0) == 2.0
+    assert len([*tmp_path.rglob("*.nbc")]) == fallback

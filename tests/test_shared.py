@@ -175,7 +175,7 @@ def test_a_process_that_shared_work_ends(always):
     # Helpers wait for work in Python, not in a kernel, so that nothing holds up the end.
     script = (
         "import numpy as np; from benchmark_dspdc import erm; "
-        "from benchmark_dspdc import threads; threads.available_cpus = lambda: 2; "
+        "from benchmark_dspdc.engine import threads; threads.available_cpus = lambda: 2; "
         "from benchmark_dspdc.methods import dspdc; dspdc.WORTH = 0.0; "
         "rng = np.random.default_rng(0); "
         "factors = rng.standard_normal((90, 5)), rng.standard_normal((5, 40)); "

@@ -7,15 +7,11 @@ run ends early, by a signal or because its time is over, what the cache has is w
 import argparse
 import ctypes
 import glob
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -24,14 +20,14 @@ from typing import NamedTuple
 import pyarrow
 import pyarrow.parquet
 
-from ..engine.cache_dirs import fallback_home, is_writable
+from ..engine.cache_dirs import fallback_home, is_writable, write_whole
 from .processor import this_processor
 
 #: The environment variable that says at which relative gap curves end.
 TOLERANCE = "BENCHMARK_DSPDC_TOL"
 
-#: benchopt's option that nothing measured earlier is taken.
-NO_CACHE = "--no-cache"
+#: benchopt's option that nothing measured earlier is taken, and its variable for its cache.
+NO_CACHE, CACHE = "--no-cache", "BENCHOPT_CACHE"
 
 #: Columns of a result file: the commit of the benchmark; when the command was started that has
 #: made the file (files that one command makes are of one time); the processor, of curves that
@@ -42,22 +38,14 @@ COMMIT, STARTED, PROCESSOR, SHARED = (
 
 _started = datetime.now().isoformat(timespec="milliseconds")
 
-#: How the folder of curves begins that one run alone may see, and how many seconds one is kept
-#: that could not be written to a result file.
-PRIVATE, KEPT_SECONDS = ".only-", 7 * 86400
-
 #: How long a process may take to end after it was asked to.
 GRACE = 20.0
 
 #: Exit codes of a command that was stopped by Ctrl-C, and by SIGTERM.
 INTERRUPTED, TERMINATED = STOPPED = (130, 143)
 
-PR_SET_PDEATHSIG = 1
-try:
-    _prctl = ctypes.CDLL(None).prctl
-except (AttributeError, OSError):
-    # Linux has it.
-    _prctl = None
+# Linux has it.
+_prctl, PR_SET_PDEATHSIG = getattr(ctypes.CDLL(None), "prctl", None), 1
 
 
 class Terminated(KeyboardInterrupt):
@@ -106,18 +94,17 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
     commit = commit_of(folder)
     outputs, output = _place_of_results(folder, stem)
-    curves = _Curves(folder, stem, private=NO_CACHE in arguments)
-    environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | curves.environment
-    with sigterm_stops(), _open_notes() as notes:
+    private = NO_CACHE in arguments
+    with sigterm_stops(), _open_notes() as notes, _place_of_curves(folder, private) as cache:
         command = [
             sys.executable, "-m", "benchmark_dspdc.bench.failure_notes", str(notes.fileno()),
             "run", str(folder), *(word for word in arguments if word != NO_CACHE), "--no-display",
             "--output", *output,
         ]
+        environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | cache
         code, late = _stoppable(command, folder, environment, seconds, [notes.fileno()])
-        code, failed = _as_shells_have_it(code, late), _failed(notes)
-        early = late or code > 128
-        if (early or curves.would_be_lost()) and _result(outputs, stem) is None:
+        failed, early = _failed(notes), late or code > 128
+        if early and _result(outputs, stem) is None:
             # A second Ctrl-C ends this as well.
             collect = [*command, "--collect", "--no-plot"]
             _stoppable(collect, folder, environment, None, [notes.fileno()])
@@ -126,106 +113,94 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
         _mark(file, {
             COMMIT: commit, STARTED: _started, SHARED: _is_shared(arguments),
             # What is in a cache may have been measured on another machine of the same home.
-            PROCESSOR: this_processor() if curves.private else None,
+            PROCESSOR: this_processor() if private else None,
         })
-    elif not early or curves.would_be_lost():
-        _tell(f"no result file was written. {curves.where()}")
-    curves.end(written=file is not None)
+    elif not early:
+        where = "lost" if private else ("in benchopt's cache; the same command goes on from there")
+        _tell(f"no result file was written. Curves that were finished are {where}")
     return Run(file, code, late, failed)
 
 
+def _tell(sentence):
+    print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
+
+
+# Solvers that fail --------------------------------------------------------------------
+
 def _open_notes():
-    """A file for `noted`: in memory where there are such files, as a disk may be full."""
+    """A file for `failure_notes`: in memory where there are such files, as a disk may be full."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("benchmark_dspdc-failed"), "w+b")
     return tempfile.TemporaryFile()
 
 
 def _failed(notes):
-    """What `noted` has written: the curves of a method on a problem that failed, once each."""
+    """What `failure_notes` has written: a line for each curve that failed, some of them equal."""
     notes.seek(0)
-    names = []
-    for line in notes.read().splitlines():
-        # A full disk cuts the last one.
-        with suppress(ValueError):
-            names.append(tuple(json.loads(line)))
-    return tuple(f"{solver} on {data}, {objective}"
-                 for data, objective, solver in dict.fromkeys(names))
+    # What comes after the last end of a line was cut by a full disk.
+    return tuple(dict.fromkeys(notes.read().decode().split("\n")[:-1]))
 
 
-def _as_shells_have_it(code, late):
-    """An exit code, 128 + n of a process that the signal n has ended."""
-    if code >= 0:
-        return code
-    if not late:
-        hint = "; memory may have run out" if -code == signal.SIGKILL else ""
-        _tell(f"benchopt was ended by {signal.Signals(-code).name}{hint}")
-    return 128 - code
+# Curves and result files --------------------------------------------------------------
 
+@contextmanager
+def _place_of_curves(folder, private):
+    """Where benchopt keeps finished curves, as variables of its environment.
 
-# Finished curves ----------------------------------------------------------------------
-
-class _Curves:
-    """Where benchopt keeps the curves of a run until it writes them.
-
-    Parameters
-    ----------
-    folder : Path
-        With the benchmark.
-    stem : str
-        Of the result file.
-    private : bool
-        Whether in a new folder, of which nothing can be taken, rather than in benchopt's cache:
-        without any, benchopt could not write what is finished once it was stopped. It is beside
-        the usual cache, as that is where workers on other machines can write.
+    Without any cache benchopt could not write what is finished once it was stopped. So a private
+    one stands for none, beside the usual one, where workers on other machines can write too.
     """
-
-    def __init__(self, folder, stem, private):
-        given = os.environ.get("BENCHOPT_CACHE")
-        usual = Path(given or folder / "__cache__")
-        self.environment, self.private = {}, None
-        if (given and not private) or is_writable(usual):
-            home = usual
-        else:
-            home = fallback_home() / "benchopt"
-            self.environment["BENCHOPT_CACHE"] = str(home)
-            _tell(f"{usual} cannot be written; finished curves are kept in {home}")
-        if private:
-            self._forget(home)
-            self.private = home / f"{PRIVATE}{stem}"
-            self.environment["BENCHOPT_CACHE"] = str(self.private)
-
-    def _forget(self, home):
-        # Of runs that were killed.
-        for left in home.glob(f"{PRIVATE}*"):
-            with suppress(OSError):
-                # A run that goes on for long writes deep inside.
-                newest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
-                if time.time() - newest > KEPT_SECONDS:
-                    shutil.rmtree(left, ignore_errors=True)
-
-    def would_be_lost(self):
-        """Whether there are curves that no later run would find."""
-        return self.private is not None and any(self.private.rglob("output.pkl"))
-
-    def where(self):
-        """A sentence on where curves are that were not written."""
-        if self.private is None:
-            return ("Curves that were finished are in benchopt's cache; the same command goes on "
-                    "from there")
-        if not self.would_be_lost():
-            return "No curve was finished"
-        return (f"Curves that were finished are in {self.private} for a week; with BENCHOPT_CACHE "
-                f"set to that, and --collect in the place of {NO_CACHE}, the same command writes "
-                "them")
-
-    def end(self, written):
-        """Remove what is not needed any more."""
-        if self.private is not None and (written or not self.would_be_lost()):
-            shutil.rmtree(self.private, ignore_errors=True)
+    given = os.environ.get(CACHE)
+    home, variables = Path(given or folder / "__cache__"), {}
+    if (private or not given) and not is_writable(home):
+        unwritable, home = home, fallback_home() / "benchopt"
+        _tell(f"{unwritable} cannot be written; finished curves are kept in {home}")
+        variables = {CACHE: str(home)}
+        home.mkdir(parents=True, exist_ok=True)
+    if not private:
+        yield variables
+        return
+    with tempfile.TemporaryDirectory(prefix=".only-", dir=home, ignore_cleanup_errors=True) as own:
+        yield {CACHE: own}
 
 
-# Result files -------------------------------------------------------------------------
+def _place_of_results(folder, stem):
+    """The folder of result files, and benchopt's options to write one there."""
+    outputs = folder / "outputs"
+    if is_writable(outputs):
+        return outputs, [stem]
+    other = fallback_home() / "outputs"
+    _tell(f"{outputs} cannot be written; results go to {other}")
+    # benchopt's page would go to where nothing can be written.
+    return other, [str(other / f"{stem}.parquet"), "--no-plot"]
+
+
+def _result(outputs, stem):
+    """The result file of a run, None if there is none that can be read."""
+    for file in outputs.glob(f"{glob.escape(stem)}*.parquet"):
+        try:
+            pyarrow.parquet.read_metadata(file)
+            return file
+        except (OSError, pyarrow.ArrowException):
+            # A benchopt that is killed while it writes leaves half a file.
+            _tell(f"{file.name} was not written to its end and is removed")
+            file.unlink(missing_ok=True)
+    return None
+
+
+def _mark(file, words):
+    """Have a result file say where it comes from: a column for each of some words."""
+    try:
+        table = pyarrow.parquet.ParquetFile(file).read()
+        for column, word in words.items():
+            values = pyarrow.array([word] * len(table), pyarrow.string())
+            table = table.append_column(column, values)
+        content = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(table, content)
+        write_whole(file, content.getvalue())
+    except OSError as error:
+        _tell(f"{file.name} does not say of which commit it is: {error}")
+
 
 def commit_of(folder):
     """The commit that is checked out in a folder, with a + if it was edited; None if unknown.
@@ -251,63 +226,21 @@ def _is_shared(arguments):
     return "no" if known.n_jobs == "1" and known.parallel_config is None else "yes"
 
 
-def _mark(file, words):
-    """Have a result file say where it comes from: a column for each of some words."""
-    scratch = file.with_name(f".{file.name}")
-    try:
-        table = pyarrow.parquet.ParquetFile(file).read()
-        for column, word in words.items():
-            values = pyarrow.array([word] * len(table), pyarrow.string())
-            table = table.append_column(column, values)
-        pyarrow.parquet.write_table(table, scratch)
-        scratch.replace(file)
-    except OSError as error:
-        _tell(f"{file.name} does not say of which commit it is: {error}")
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def _place_of_results(folder, stem):
-    """The folder of result files, and benchopt's options to write one there."""
-    outputs = folder / "outputs"
-    if is_writable(outputs):
-        return outputs, [stem]
-    other = fallback_home() / "outputs"
-    _tell(f"{outputs} cannot be written; results go to {other}")
-    # benchopt's page would go to where nothing can be written.
-    return other, [str(other / f"{stem}.parquet"), "--no-plot"]
-
-
-def _result(outputs, stem):
-    """The result file of a run, None if there is none that can be read."""
-    for file in outputs.glob(f"{glob.escape(stem)}*.parquet"):
-        try:
-            pyarrow.parquet.read_metadata(file)
-            return file
-        except (OSError, pyarrow.ArrowException):
-            # A benchopt that is killed while it writes leaves half a file. On a full disk pyarrow
-            # removes it itself.
-            _tell(f"{file.name} was not written to its end and is removed")
-            file.unlink(missing_ok=True)
-    return None
-
-
-def _tell(sentence):
-    print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
-
+# Processes ----------------------------------------------------------------------------
 
 def _stoppable(command, folder, environment, seconds, open_files=()):
-    """Run a command; returns its exit code and whether it had to be stopped as too late."""
+    """Run a command; returns its exit code, as shells have it, and whether it was too late."""
     # In a group of its own: Ctrl-C reaches it through this process, once.
     process = subprocess.Popen(
         command, cwd=folder, process_group=0, env=os.environ | environment,
         preexec_fn=_before_it_begins, pass_fds=open_files,
     )
+    late = False
     try:
-        return process.wait(None if seconds is None else max(seconds, 0.0)), False
+        process.wait(None if seconds is None else max(seconds, 0.0))
     except subprocess.TimeoutExpired:
+        late = True
         _stop(process)
-        return process.returncode, True
     except KeyboardInterrupt as stop:
         _stop(process)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED, False
@@ -315,6 +248,11 @@ def _stoppable(command, folder, environment, seconds, open_files=()):
         # Workers of a process that was killed would go on with curves that nobody collects.
         if process.poll() is None or process.returncode < 0:
             _kill(process)
+    if process.returncode < 0 and not late:
+        number = signal.Signals(-process.returncode)
+        hint = "; memory may have run out" if number == signal.SIGKILL else ""
+        _tell(f"benchopt was ended by {number.name}{hint}")
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode, late
 
 
 def _before_it_begins():
@@ -343,11 +281,7 @@ def _kill(process):
 
 @contextmanager
 def sigterm_stops():
-    """Have SIGTERM raise `Terminated`; only the main thread of a process can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
+    """Have SIGTERM raise `Terminated`."""
     def stop(number, frame):
         raise Terminated
     before = signal.signal(signal.SIGTERM, stop)

@@ -4,7 +4,6 @@ benchopt ends with 0 when a solver raises, and its result file has no word of a 
 everywhere. All of a run's outcomes pass through one method of the object that prints them.
 """
 
-import json
 import os
 import sys
 from contextlib import suppress
@@ -25,10 +24,9 @@ class Noting(TerminalOutput):
 
     def show_status(self, status, *args, **kwargs):
         if status in FAILURES and self.notes is not None:
-            names = [str(name) for name in (self.dataset, self.objective, self.solver)]
-            # A full disk should not end a run.
-            with suppress(OSError):
-                os.write(self.notes, f"{json.dumps(names)}\n".encode())
+            line = f"{self.solver} on {self.dataset}, {self.objective}\n"
+            with suppress(OSError):  # a full disk should not end a run
+                os.write(self.notes, line.encode())
         super().show_status(status, *args, **kwargs)
 
 

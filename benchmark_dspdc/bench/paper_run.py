@@ -13,9 +13,12 @@ from typing import NamedTuple
 import yaml
 from rich.console import Console
 
+from ..data.libsvm import is_cached
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import available_cpus
+from ..report.report import write_report
 from ..report.results import parse
+from ..report.summary import print_summary
 from .benchopt_process import STOPPED, TOLERANCE, benchopt_run
 from .named_problems import benchmark_folder
 
@@ -137,8 +140,6 @@ def plan(budget, download=False, folder=None):
 
 def _available(name, configs, download):
     """A config with what data there are for it: (config or None, options, reason)."""
-    from ..data.libsvm import is_cached
-
     config = configs / f"{name}.yml"
     hint = "allow it to download (--download) or see `python -m benchmark_dspdc import-libsvm`"
     if download or name not in ("figure2", "figure4"):
@@ -193,9 +194,6 @@ def run(budget, output, download=False, only=None, console=None):
     int
         An exit code.
     """
-    from ..report.report import write_report
-    from ..report.summary import print_summary
-
     console = console or Console()
     known = list(dict.fromkeys(part.figure for part in PARTS))
     unknown = [name for name in only or () if name not in known]

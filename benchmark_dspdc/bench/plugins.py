@@ -19,7 +19,7 @@ from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
 
 from ..engine.checks import check_number
-from ..engine.kernel_cache import SOURCE_HASH
+from ..engine.kernel_cache import KERNEL_SOURCES, source_hash, sources
 from ..engine.psd_projection import ProjectionError
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
@@ -29,6 +29,12 @@ from ..theory.constants import constants
 from ..theory.rates import NoRate, predict, rate_of
 from .benchopt_process import TOLERANCE
 from .peers import PEERS, next_budget
+
+#: What a curve depends on beside the files of its plug-in and of the objective, which benchopt
+#: knows: reports, checks of regressions and the command line are not among it.
+CURVE_SOURCES = (*KERNEL_SOURCES, "theory", "data", "bench", "solver.py", "problems.py")
+
+CURVE_HASH = source_hash(sources(CURVE_SOURCES))
 
 
 def tolerance(default, solver=None):
@@ -126,7 +132,7 @@ class Carried:
         return self.settings or known_state()
 
     def __setstate__(self, state):
-        if state["sources"] != SOURCE_HASH:
+        if state["sources"] != CURVE_HASH:
             # A dask worker may have been started before an edit: its curve would be of other code.
             raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
         self.settings = state
@@ -137,7 +143,7 @@ def known_state():
     names = (TOLERANCE, THREADS)
     return {
         # numba's release is in the hash of the sources.
-        "sources": SOURCE_HASH, "releases": [np.__version__, scipy.__version__],
+        "sources": CURVE_HASH, "releases": [np.__version__, scipy.__version__],
     } | {k: os.environ[k] for k in names if k in os.environ}
 
 

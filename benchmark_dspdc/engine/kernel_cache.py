@@ -1,40 +1,32 @@
-"""Compilation: a disk cache that cannot be stale, and dispatch on types.
+"""Compilation with a disk cache that cannot be stale.
 
-Two small tools on top of numba.
-
-``njit``
-    ``numba.njit`` with a disk cache whose directory is named after a hash of
-    all the package's sources. Numba itself invalidates a cached kernel only
-    when the kernel's own file changes, not when an overload that it inlines
-    from another file does; with a directory per state of the sources, no edit
-    can leave an old kernel in use.
-
-``generic``
-    Declares a function whose body is chosen by the type of its first
-    argument. Inside compiled code the choice is made when compiling, so it
-    costs nothing; from plain Python the same call works too. One algorithm
-    then serves every operator, loss and regulariser.
+``njit`` is ``numba.njit`` with a cache whose folder is named after a hash of the sources that
+kernels are made of. Numba itself compiles a kernel anew only when the kernel's own file changes,
+not when an overload does that it inlines from another file; with a folder for each state of the
+sources no edit can leave an old kernel in use. Equal sources share their kernels, wherever they
+are: a new clone compiles nothing.
 """
 
 import functools
 import hashlib
-import io
 import os
+import pickle
 import shutil
 import sys
-import uuid
 import warnings
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-import filelock
 import numba
-from numba.core import caching
+from numba.core import caching, compiler, serialize
 from numba.extending import register_jitable
 
-from .cache_dirs import cache_home, fallback_home, is_writable
+from .cache_dirs import cache_home, fallback_home, is_writable, write_whole
 
 PACKAGE = Path(__file__).resolve().parent.parent
+
+#: The rooms whose functions are compiled into kernels of other files.
+KERNEL_SOURCES = ("engine", "operators", "model", "state", "methods")
 
 #: Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
@@ -43,190 +35,98 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 #: that switching between two branches does not recompile everything.
 KEPT_VERSIONS = 4
 
-#: How long to wait for another process that saves a kernel, which takes it milliseconds.
-LOCK_SECONDS = 10.0
+
+def sources(names):
+    """The Python files of some rooms and modules of the package."""
+    return [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] in names]
 
 
-def source_hash(paths=None):
-    """Hash of Python sources, by default all of the package's, and of what compiles them."""
+def source_hash(paths):
+    """Hash of Python files, with their places beside the package, and of what compiles them."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(PACKAGE.rglob("*.py") if paths is None else paths):
-        digest.update(str(path.relative_to(PACKAGE)).encode())
-        digest.update(path.read_bytes())
+    for place, path in sorted((os.path.relpath(path, PACKAGE), path) for path in paths):
+        content = Path(path).read_bytes()
+        digest.update(f"{place} {len(content)} ".encode() + content)
     return digest.hexdigest()[:16]
 
 
-def _prepare_cache(home):
-    directory = home / f"numba-{SOURCE_HASH}"
-    if not is_writable(directory):
-        raise OSError(f"{directory} cannot be written")
-    os.utime(directory)
-    return directory
-
-
-def _forget_old_versions(home):
-    others = [d for d in home.glob("numba-*") if d.name != f"numba-{SOURCE_HASH}"]
-    for old in sorted(others, key=lambda d: d.stat().st_mtime)[:-KEPT_VERSIONS]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
 def _cache_directory():
-    home = cache_home()
-    try:
-        directory = _prepare_cache(home)
-        _forget_old_versions(home)
-        return directory
-    except OSError:
-        directory = None
+    home, name = cache_home(), f"numba-{KERNEL_HASH}"
+    if is_writable(home / name):
+        _forget_old_versions(home / name)
+        return home / name
     # A read-only home still gets a working, if colder, cache; a full disk none.
+    directory, where = None, "are not kept"
     with suppress(OSError):
-        directory = _prepare_cache(fallback_home())
-    where = "are not kept" if directory is None else f"go to {directory}"
+        if is_writable(fallback_home() / name):
+            directory = fallback_home() / name
+            where = f"go to {directory}"
     print(f"benchmark_dspdc: {home} cannot be written; compiled kernels {where}",
           file=sys.stderr, flush=True)
     return directory
 
 
-SOURCE_HASH = source_hash()
+def _forget_old_versions(current):
+    with suppress(OSError):  # another process may do the same
+        os.utime(current)
+        others = [folder for folder in current.parent.glob("numba-*") if folder != current]
+        for old in sorted(others, key=lambda folder: folder.stat().st_mtime)[:-KEPT_VERSIONS]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+KERNEL_HASH = source_hash(sources(KERNEL_SOURCES))
 CACHE_DIRECTORY = _cache_directory()
 
+# Kernels that are defined elsewhere, as in tests, have the content of their file in their name.
+_hash_of_file = functools.cache(lambda path: source_hash([path]))
 
-class _Locator(caching._CacheLocator):
-    """Where the code of a function is kept.
 
-    Numba names folders after the place of the sources, so that every clone of a version, and
-    every copy, compiles all over again. Here the sources' hash is the name: equal sources share
-    their kernels, wherever they are.
+class _KernelFiles(caching.NullCache):
+    """Compiled code on disk, a file for each signature of a function.
+
+    Numba's own cache has an index for each function. Two processes that add to it at once may
+    give two kernels one file, and the code of one is then taken for that of the other. Without
+    an index nothing is shared: a file says itself what it is of, and is replaced as a whole.
     """
 
-    def __init__(self, py_func, py_file):
-        file = Path(py_file).resolve()
-        self._line = py_func.__code__.co_firstlineno
-        self._py_file = py_file
-        if PACKAGE in file.parents:
-            self._folder, self._stamp = file.parent.relative_to(PACKAGE), SOURCE_HASH
-        else:
-            self._folder = self.get_suitable_cache_subpath(py_file)
-            self._stamp = hashlib.sha256(file.read_bytes()).hexdigest()
+    # Of the signature, the processor, the byte code and what is in closures.
+    _index_key = caching.Cache._index_key
 
-    def get_cache_path(self):
-        return str(CACHE_DIRECTORY / self._folder)
+    def __init__(self, function):
+        self._py_func, self._folder = function, CACHE_DIRECTORY
 
-    def get_source_stamp(self):
-        return self._stamp
-
-    def get_disambiguator(self):
-        return str(self._line)
-
-    @classmethod
-    def from_function(cls, py_func, py_file):
-        locator = cls(py_func, py_file)
-        locator.ensure_cache_path()
-        return locator
-
-
-class _Kernel(caching.CompileResultCacheImpl):
-    _locator_classes = [_Locator]
-
-
-class _SummedFiles(caching.IndexDataCacheFile):
-    """Numba's two kinds of files, each with a checksum at its end.
-
-    Without it a changed byte of machine code is a wrong number and no error. A file is replaced
-    as a whole, so what is there always has its own sum, whoever wrote it.
-    """
-
-    @contextmanager
-    def _open_for_write(self, path):
-        content = io.BytesIO()
-        with super()._open_for_write(path) as file:
-            yield content
-            file.write(content.getvalue() + _sum(content.getvalue()))
-
-    def _load_index(self):
-        with suppress(FileNotFoundError):  # nothing is kept yet
-            _check_sum(self._index_path)
-        return super()._load_index()
-
-    def _load_data(self, name):
-        _check_sum(self._data_path(name))
-        # Behind the end of a pickle nothing is read.
-        return super()._load_data(name)
-
-
-def _sum(content):
-    return hashlib.sha256(content).digest()
-
-
-def _check_sum(path):
-    content = Path(path).read_bytes()
-    size = len(content) - hashlib.sha256().digest_size
-    if _sum(content[:size]) != content[size:]:
-        raise ValueError(f"{path} has not the sum that was written")
-
-
-class _KernelCache(caching.FunctionCache):
-    """The code of a function on disk, as long as that can be read and written."""
-
-    _impl_class = _Kernel
-
-    def __init__(self, py_func):
-        super().__init__(py_func)
-        self._cache_file = _SummedFiles(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+    def _file(self, key):
+        code = self._py_func.__code__
+        path = os.path.realpath(code.co_filename)
+        known = (_hash_of_file(path), code.co_firstlineno, sys.implementation.cache_tag, key)
+        digest = hashlib.sha256(repr(known).encode()).hexdigest()[:20]
+        name = f"{Path(path).stem}.{self._py_func.__name__}-{digest}.nbc"
+        return self._folder / name
 
     def load_overload(self, signature, context):
+        context.refresh()
+        key = self._index_key(signature, context.codegen())
+        file = self._file(key)
         try:
-            return super().load_overload(signature, context)
+            kept, code = pickle.loads(file.read_bytes())
+            # Two types may have one name.
+            return compiler.CompileResult._rebuild(context, *code) if kept == key else None
+        except FileNotFoundError:
+            return None
         except Exception as error:
-            warnings.warn(
-                f"the cache {self.cache_path} is damaged ({error!r}); compiling anew",
-                RuntimeWarning, stacklevel=2,
-            )
-            with suppress(OSError):
-                self.flush()
+            warnings.warn(f"the kernel {file} is damaged ({error!r}); compiling anew",
+                          RuntimeWarning, stacklevel=2)
             return None
 
-    def save_overload(self, signature, data):
-        # Numba counts the files of a function, so two processes that add to an index at once, or
-        # one that adds after another has emptied it, would give two kernels one file, and the
-        # index would name the code of one as that of the other.
-        unique = f"{self._impl.filename_base}.{{number:d}}-{uuid.uuid4().hex[:12]}.nbc"
-        self._cache_file._data_name_pattern = unique
+    def save_overload(self, signature, compiled):
+        key = self._index_key(signature, compiled.codegen)
         try:
-            with _one_at_a_time():
-                super().save_overload(signature, data)
+            if compiled.library.has_dynamic_globals or compiled.lifted:
+                raise ValueError(f"{self._py_func.__name__} has what is of this process alone")
+            write_whole(self._file(key), serialize.dumps((key, compiled._reduce())))
         except Exception as error:
             # What was compiled works all the same.
             _not_kept(getattr(error, "strerror", None) or repr(error))
-
-
-@contextmanager
-def _one_at_a_time():
-    """Wait for other processes that save kernels, where that is possible.
-
-    Of two that write an index at once one loses its entry, and compiles again the next time: no
-    reason to wait for long, nor for keeping nothing where there are no locks. The lock is the
-    kernel's and ends with the process, however that ends.
-    """
-    lock = filelock.FileLock(
-        CACHE_DIRECTORY / "lock", timeout=LOCK_SECONDS, fallback_to_soft=False
-    )
-    with ExitStack() as held:
-        with suppress(OSError):  # a timeout is one, too
-            held.enter_context(lock)
-        yield
-
-
-def _keep(compiled):
-    # What was typed in or made by exec has no file that could be known again.
-    if CACHE_DIRECTORY is None or not os.path.isfile(compiled.py_func.__code__.co_filename):
-        return
-    try:
-        compiled._cache = _KernelCache(compiled.py_func)
-    except OSError:
-        _not_kept("no folder can be made")
 
 
 @functools.cache
@@ -276,7 +176,9 @@ def njit(function=None, *, inline=False, cache=None, allocates=False, reassociat
         if inline and not cache:
             return register_jitable(**options)(f)
         compiled = numba.njit(f, **options)
-        if cache is None or cache:
-            _keep(compiled)
+        # What was typed in or made by exec has no file that could be known again.
+        named = os.path.isfile(f.__code__.co_filename)
+        if cache is not False and named and CACHE_DIRECTORY is not None:
+            compiled._cache = _KernelFiles(f)
         return compiled
     return decorate if function is None else decorate(function)

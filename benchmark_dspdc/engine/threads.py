@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from numbers import Real
 
 import scipy.linalg  # noqa: F401  (its BLAS is another library than numpy's, to be limited too)
@@ -20,7 +20,7 @@ _controller = functools.cache(ThreadpoolController)
 
 # One thread for BLAS ------------------------------------------------------------------
 
-class _OneThread:
+class _OneThread(ContextDecorator):
     """The limit belongs to the process, so entering it again only counts how often."""
 
     def __init__(self):
@@ -43,26 +43,15 @@ class _OneThread:
                 self._limit = None
 
 
-_one_thread = _OneThread()
+#: Decorator: the function's BLAS and LAPACK calls run on one thread. A product split over threads
+#: is summed in another order, and the last bits of constants, hence of whole curves, would differ
+#: between a run alone and a run beside others.
+single_threaded = _OneThread()
 
 
 def one_thread():
     """Context in which BLAS and LAPACK use one thread. Cheap to enter when inside already."""
-    return _one_thread
-
-
-def single_threaded(function):
-    """Decorator: run the function's BLAS and LAPACK calls on one thread.
-
-    A product split over threads is summed in another order, and the last bits
-    of constants, hence of whole curves, would differ between a run alone and
-    a run beside others.
-    """
-    @functools.wraps(function)
-    def wrapped(*args, **kwargs):
-        with one_thread():
-            return function(*args, **kwargs)
-    return wrapped
+    return single_threaded
 
 
 # Several threads for independent work -------------------------------------------------
@@ -139,7 +128,7 @@ def _forget_threads():
     global _lock, _meeting
     _lock, _meeting = threading.Lock(), threading.Lock()
     _pools.clear()
-    _one_thread._lock = threading.Lock()
+    single_threaded._lock = threading.Lock()
     _inside.busy = False
 
 
