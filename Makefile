@@ -43,6 +43,7 @@ regress: $(VENV)/.ready
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports
 
 # Every test with fresh random examples, and those too long for every commit.
 nightly: $(VENV)/.ready-test
