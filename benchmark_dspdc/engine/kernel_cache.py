@@ -104,6 +104,8 @@ class _KernelFiles(caching.NullCache):
         return self._folder / name
 
     def load_overload(self, signature, context):
+        if not all(map(_is_known, signature)):
+            return None
         context.refresh()
         key = self._index_key(signature, context.codegen())
         file = self._file(key)
@@ -119,6 +121,8 @@ class _KernelFiles(caching.NullCache):
             return None
 
     def save_overload(self, signature, compiled):
+        if not all(map(_is_known, signature)):
+            return
         key = self._index_key(signature, compiled.codegen)
         try:
             if compiled.library.has_dynamic_globals or compiled.lifted:
@@ -127,6 +131,17 @@ class _KernelFiles(caching.NullCache):
         except Exception as error:
             # What was compiled works all the same.
             _not_kept(getattr(error, "strerror", None) or repr(error))
+
+
+def _is_known(kind):
+    """Whether a type is numba's or the package's own.
+
+    A loss from a user's file brings bodies that are compiled into our kernels, and that may
+    change while our sources do not.
+    """
+    inside = all(map(_is_known, getattr(kind, "types", ())))
+    module = getattr(getattr(kind, "instance_class", None), "__module__", PACKAGE.name)
+    return inside and module.partition(".")[0] == PACKAGE.name
 
 
 @functools.cache
