@@ -1,14 +1,20 @@
-"""Result files as points of a trend."""
+"""Result files as points of a trend, and where its levels change."""
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import git
 from frames import curve, factorized, runs, seeds
+from test_regress import FOUND, measured
 
 from benchmark_dspdc.bench import benchopt_process as running
+from benchmark_dspdc.cli import main
 from benchmark_dspdc.guard import trend
+
+#: The figure of methods that count passes.
+TIME = "time a pass, over the reference loop"
 
 #: When a command was started, and the commit that it was of.
 FIRST, SECOND = ("2026-03-01T10:00:00.000", "aaaa"), ("2026-03-01T10:30:00.000", "bbbb+")
@@ -127,7 +133,7 @@ def test_times_of_curves_measured_side_by_side_are_none(tmp_path):
         frame[running.SHARED], frame["run_date"] = shared, "2026-03-01"
         frame.to_parquet(tmp_path / f"{name}.parquet")
     (problem,) = trend.trend_data([tmp_path])["problems"]
-    assert [value is None for value in problem["figures"][trend.TIME]["SPDC[m=1]"]["values"]] == [
+    assert [value is None for value in problem["figures"][TIME]["SPDC[m=1]"]["values"]] == [
         True, False,
     ]
     for arguments, shared in (
@@ -147,3 +153,152 @@ def test_the_problem_that_changed_most_is_the_first(tmp_path):
         frame.to_parquet(tmp_path / f"{k}.parquet")
     titles = [problem["title"] for problem in trend.trend_data([tmp_path])["problems"]]
     assert [next(p for p in (3, 4, 5) if f"p={p}" in title) for title in titles] == [4, 5, 3]
+
+
+def test_levels_that_change_are_found_and_noise_is_not():
+    rng = np.random.default_rng(0)
+    noise = np.exp(0.02 * rng.standard_normal(40))
+    assert trend.change_points(noise, 0.08) == []
+    step = noise * np.where(np.arange(40) < 25, 1.0, 1.3)
+    assert trend.change_points(step, 0.08) == [25]
+    two = noise * np.select([np.arange(40) < 10, np.arange(40) < 30], [1.0, 1.5], 1.0)
+    assert trend.change_points(two, 0.08) == [10, 30]
+    # Work has no noise: a small step counts, a smaller one does not; one odd run never does.
+    exact = np.where(np.arange(12) < 7, 100.0, 103.0)
+    assert trend.change_points(exact, 0.02) == [7]
+    assert trend.change_points(np.where(np.arange(12) < 7, 100.0, 101.0), 0.02) == []
+    odd = np.ones(20)
+    odd[9] = 2.0
+    assert trend.change_points(odd, 0.08) == []
+    gaps = step.copy()
+    gaps[[3, 24, 26]] = np.nan
+    assert trend.change_points(gaps, 0.08) in ([25], [27])
+    assert trend.change_points([1.0, math.nan, 2.0], 0.02) == []
+
+
+def test_gaps_not_reached_any_more_and_no_work_at_all_are_levels_of_their_own():
+    inf, nan = math.inf, math.nan
+    assert trend.change_points([9.0] * 6 + [inf] * 2, 0.02) == [6]
+    assert trend.change_points([9.0] * 2 + [inf] * 2 + [9.0] * 2, 0.02) == [2, 4]
+    assert trend.change_points([9.0, 9.0, nan, inf, nan, inf], 0.02) == [3]
+    # One run is none, be it the last or the first.
+    assert trend.change_points([9.0] * 6 + [inf], 0.02) == []
+    assert trend.change_points([inf] + [9.0] * 6, 0.02) == []
+    assert trend.change_points([9.0, inf] * 5, 0.02) == []
+    assert trend.change_points([9.0, 9.0, inf, 9.0, 9.0, 9.0], 0.02) == []
+    # Levels beside them are found as well.
+    assert trend.change_points([9.0] * 4 + [inf] + [12.0] * 4 + [inf] * 3, 0.02) == [5, 9]
+    assert trend.change_points([0.0] * 3 + [5.0] * 3, 0.02) == [3]
+    assert trend.change_points([5.0] * 3 + [0.0] * 3, 0.02) == [3]
+    assert trend.change_points([0.0] * 6, 0.02) == []
+    assert trend.change_points([5e-324] * 4 + [1e308] * 4, 0.02) == [4]
+    assert trend.change_points([], 0.02) == trend.change_points([nan, 1.0], 0.02) == []
+
+
+@pytest.fixture
+def history(tmp_path):
+    """Ten results a day apart, the last four with 20 % more passes."""
+    for day in range(10):
+        frame = measured(passes=1.2 if day >= 6 else 1.0)
+        frame["run_date"] = f"2026-03-{day + 1:02d}T12:00:00"
+        frame.to_parquet(tmp_path / f"run{9 - day}.parquet")
+    return tmp_path
+
+
+def test_a_trend_is_in_the_order_of_the_dates_and_marks_the_change(history, capsys):
+    output = history / "out" / "trend.html"
+    (history / "broken.parquet").write_text("no parquet")
+    assert main(["trend", str(history), "-o", str(output)]) == 0
+    shown = capsys.readouterr().out
+    assert "left out" in shown and "broken.parquet" in shown
+    made = trend.trend_data([history])
+    assert made["runs"][0] == "2026-03-01 12:00 run9" and len(made["runs"]) == 10
+    assert [row["run"] for row in made["changes"]] == ["2026-03-07 12:00 run3"] * 3
+    assert made["changes"][0]["change"] == pytest.approx(0.2, abs=1e-3)
+    assert {row["solver"] for row in made["changes"]} == {"DSPDC[m=1,q=1]"}
+    text = output.read_text("utf-8")
+    assert "@@DATA@@" not in text and "@@HELPERS@@" not in text
+    own = text.split('id="data"')[0]
+    assert "src=" not in own and "href=" not in own and "url(" not in own
+
+
+def test_a_trend_of_nothing_is_an_error(tmp_path, capsys):
+    assert main(["trend", str(tmp_path)]) == 2
+    assert "no parquet file in the folder" in capsys.readouterr().err
+    (tmp_path / "broken.parquet").write_text("no parquet")
+    assert main(["trend", str(tmp_path)]) == 2
+    assert "none of the files is a result" in capsys.readouterr().err
+
+
+def test_runs_of_other_problems_are_gaps_in_a_trend(tmp_path):
+    for k in range(6):
+        dataset = factorized(p=100 if k % 2 else 200)
+        frame = runs(*seeds("SPDC[m=1]", (0.1, 0.1), dataset=dataset, **FOUND))
+        frame.assign(run_date=f"2026-03-{k + 1:02d}").to_parquet(tmp_path / f"{k}.parquet")
+    made = trend.trend_data([tmp_path])
+    assert len(made["problems"]) == 2 and made["changes"] == []
+    values = made["problems"][0]["figures"]["passes to 1e-2"]["SPDC[m=1]"]["values"]
+    assert [value is None for value in values] == [False, True] * 3
+
+
+def written(folder, *frames, first_day=1, **columns):
+    """Result files a day apart."""
+    for k, frame in enumerate(frames):
+        date = f"2026-03-{first_day + k:02d}"
+        frame.assign(run_date=date, **columns).to_parquet(folder / f"{first_day + k}.parquet")
+
+
+def test_a_trend_marks_gaps_that_are_not_reached_any_more_and_those_reached_at_once(
+    tmp_path, capsys
+):
+    good, bad = measured(), measured()
+    last = bad["objective_relative_gap"] < 1e-5
+    bad.loc[last, "objective_relative_gap"] = 1e-5
+    written(tmp_path, *[good] * 4, *[bad] * 2)
+    output = tmp_path / "out.html"
+    assert main(["trend", str(tmp_path), "-o", str(output)]) == 0
+    shown = capsys.readouterr().out
+    assert "2026-03-05" in shown and "-> not reached (not reached any more)" in shown
+    changes = trend.trend_data([tmp_path])["changes"]
+    assert {row["figure"] for row in changes} == {"passes to 1e-6", "eigendecompositions to 1e-6"}
+    assert all(row["worse"] and row["after"] is None for row in changes)
+    # From where a gap is reached without work, and back.
+    start = good.copy()
+    start.loc[start["stop_val"] == 0, "objective_relative_gap"] = 1e-3
+    folder = tmp_path / "zeros"
+    folder.mkdir()
+    written(folder, *[start] * 3, *[good] * 3, *[start] * 3)
+    assert main(["trend", str(folder), "-o", str(output)]) == 0
+    assert "passes to 1e-2 0 -> " in capsys.readouterr().out
+    changes = [
+        row for row in trend.trend_data([folder])["changes"]
+        if (row["figure"], row["solver"]) == ("passes to 1e-2", "SPDC[m=1]")
+    ]
+    assert [row["text"] for row in changes] == ["from nothing", "-100.0%"]
+    assert [row["worse"] for row in changes] == [True, False]
+
+
+def test_times_of_several_processors_are_several_series(tmp_path):
+    column = "system-processor"
+    written(tmp_path, *[measured()] * 4, **{column: "fast"})
+    written(tmp_path, *[measured(time=1.5)] * 4, first_day=5, **{column: "slow"})
+    made = trend.trend_data([tmp_path])
+    assert made["changes"] == []
+    figures = made["problems"][0]["figures"]
+    assert [name for name in figures if "time" in name] == [
+        f"{TIME}, on fast", f"{TIME}, on slow"
+    ]
+    fast = figures[f"{TIME}, on fast"]["DSPDC[m=1,q=1]"]["values"]
+    assert [value is None for value in fast] == [False] * 4 + [True] * 4
+    # On one it is a change.
+    written(tmp_path, *[measured()] * 4, **{column: "slow"})
+    changes = trend.trend_data([tmp_path])["changes"]
+    assert [row["figure"] for row in changes] == [TIME]
+
+
+def test_the_version_of_the_benchmark_is_in_the_name_of_a_run(tmp_path):
+    written(tmp_path, measured(), **{"benchmark-git-tag": "v1.2"})
+    written(tmp_path, measured(), first_day=2, **{"benchmark-git-tag": "\x1b[2J"})
+    assert trend.trend_data([tmp_path])["runs"] == [
+        "2026-03-01 00:00 1 (v1.2)", "2026-03-02 00:00 2"
+    ]

@@ -40,6 +40,9 @@ COMMIT, STARTED, PROCESSOR, SHARED = (
     "benchmark-commit", "benchmark-started", "benchmark-processor", "benchmark-shared",
 )
 
+#: Runs benchopt, and notes which curves fail.
+NOTES_SCRIPT = Path(__file__).with_name("failure_notes.py")
+
 _started = datetime.now().isoformat(timespec="milliseconds")
 
 #: How the folder of curves begins that one run alone may see, and how many seconds one is kept
@@ -85,13 +88,14 @@ class Run(NamedTuple):
     failed: tuple = ()
 
 
-def benchopt_run(folder, arguments, name, seconds=None, variables=None):
+def benchopt_run(folder, arguments, name, seconds=None):
     """Run benchopt; returns a `Run`.
 
     Parameters
     ----------
     folder : Path
-        With the benchmark.
+        With the benchmark. Its package is taken before the one that is installed, so that it may
+        be of another commit.
     arguments : list of str
         Of `benchopt run`, without the folder and --output.
     name : str
@@ -99,20 +103,19 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
         two runs at once do not meet.
     seconds : float or None
         When to stop it.
-    variables : dict or None
-        Of its environment, beside those of this process.
     """
     folder = Path(folder)
     stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
     commit = commit_of(folder)
     outputs, output = _place_of_results(folder, stem)
     curves = _Curves(folder, stem, private=NO_CACHE in arguments)
-    environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | curves.environment
+    sources = os.pathsep.join(filter(None, [str(folder.resolve()), os.environ.get("PYTHONPATH")]))
+    environment = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": sources} | curves.environment
     with sigterm_stops(), _open_notes() as notes:
         command = [
-            sys.executable, "-m", "benchmark_dspdc.bench.failure_notes", str(notes.fileno()),
-            "run", str(folder), *(word for word in arguments if word != NO_CACHE), "--no-display",
-            "--output", *output,
+            # -P: the folder of the script is no place to look for modules.
+            sys.executable, "-P", str(NOTES_SCRIPT), str(notes.fileno()), "run", str(folder),
+            *(word for word in arguments if word != NO_CACHE), "--no-display", "--output", *output,
         ]
         code, late = _stoppable(command, folder, environment, seconds, [notes.fileno()])
         code, failed = _as_shells_have_it(code, late), _failed(notes)
@@ -135,14 +138,14 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
 
 
 def _open_notes():
-    """A file for `noted`: in memory where there are such files, as a disk may be full."""
+    """A file for `failure_notes`: in memory where there are such files, as a disk may be full."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("benchmark_dspdc-failed"), "w+b")
     return tempfile.TemporaryFile()
 
 
 def _failed(notes):
-    """What `noted` has written: the curves of a method on a problem that failed, once each."""
+    """What `failure_notes` has written: the curves of a method on a problem that failed, once each."""
     notes.seek(0)
     names = []
     for line in notes.read().splitlines():
