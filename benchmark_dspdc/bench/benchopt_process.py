@@ -145,7 +145,7 @@ def _open_notes():
 
 
 def _failed(notes):
-    """What `failure_notes` has written: the curves of a method on a problem that failed, once each."""
+    """What `failure_notes` has written: the methods that failed with their problems, once each."""
     notes.seek(0)
     names = []
     for line in notes.read().splitlines():

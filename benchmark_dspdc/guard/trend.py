@@ -20,6 +20,9 @@ from .result_figures import figures_of, processor, word_of
 #: Differences below this are taken for noise however regular the figures are.
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
 
+#: How names of times end here.
+OVER_REFERENCE = ", over the reference loop"
+
 #: Characters of a run's name at an axis; the whole name is where the mouse points.
 TICK = 8
 
@@ -147,7 +150,7 @@ def _points(files):
             about |= dict(zip(NAMES, key, strict=True), repetitions=len(own["checks"]))
             rows += (dict(about, kind="work", figure=name, value=float(np.mean(values)))
                      for name, values in own["work"].items())
-            rows += (dict(about, kind="time", figure=f"{name}, over the reference loop", value=time)
+            rows += (dict(about, kind="time", figure=f"{name}{OVER_REFERENCE}", value=time)
                      for name, time in own["times"].items())
     if not rows:
         raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
