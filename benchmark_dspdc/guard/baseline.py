@@ -62,16 +62,6 @@ def compare_common(frames, baseline):
     return compare_work(some, dict(baseline, figures=rows))
 
 
-def extended(known, made):
-    """A baseline with the rows that another one has beyond it."""
-    old = set(map(key_of, known["figures"]))
-    new = [row for row in made["figures"] if key_of(row) not in old]
-    if not new:
-        raise CannotCompare("nothing to add: the baseline has every method of the result")
-    figures = sorted(known["figures"] + new, key=key_of)
-    return dict(known, made=known["made"] + made["made"], figures=figures)
-
-
 # The file ---------------------------------------------------------------------------
 
 def write_baseline(baseline, file):

@@ -24,13 +24,8 @@ class CommitNotRun(CannotCompare):
 class ConfigRuns:
     """Some configs, and what they were seen to run.
 
-    Parameters
-    ----------
-    configs : list of path
-    folder : path or None
-        With the benchmark whose plug-ins and package are run, by default this one.
-    options : dict or None
-        For a config further options of `benchopt run`.
+    They are run with the plug-ins and the package of the benchmark in `folder`, by default this
+    one; `options` has for a config further ones of `benchopt run`.
     """
 
     def __init__(self, configs, folder=None, options=None):
@@ -90,12 +85,8 @@ class ConfigRuns:
 class OtherCommit:
     """The commit that times are compared with.
 
-    Parameters
-    ----------
-    baseline : path
-    revision : str or None
-        A commit, a branch or a tag; None for the commit that has last changed the baseline: its
-        figures were those of the sources beside it.
+    `revision` is a commit, a branch or a tag; None for the commit that has last changed the
+    baseline: its figures were those of the sources beside it.
     """
 
     def __init__(self, baseline, revision=None):

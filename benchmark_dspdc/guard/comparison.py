@@ -16,25 +16,13 @@ class CannotCompare(ValueError):
 
 
 class Line(NamedTuple):
-    """One figure beside what it was.
+    """One figure beside what it was; infinite where a gap was not reached."""
 
-    Attributes
-    ----------
-    key : tuple of str
-        Data set, objective and solver.
-    figure : str
-        Such as "passes to 1e-4".
-    was, now : float
-        Infinite where a gap was not reached.
-    tolerance : float
-        Relative.
-    """
-
-    key: tuple
-    figure: str
+    key: tuple          # of data set, objective and solver
+    figure: str         # such as "passes to 1e-4"
     was: float
     now: float
-    tolerance: float
+    tolerance: float    # relative
 
     @property
     def is_time(self):

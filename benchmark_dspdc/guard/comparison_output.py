@@ -17,7 +17,7 @@ COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red"}
 
 
 def print_comparison(lines, notes, console):
-    """A table with a row for each method and problem, and the lines that changed."""
+    """A table with a row for each method and problem, the lines that changed, and the notes."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("data", "method"):
         table.add_column(name, overflow="fold")
@@ -28,7 +28,8 @@ def print_comparison(lines, notes, console):
         by.setdefault(line.key, ([], []))[line.is_time].append(line)
     for key, kinds in by.items():
         table.add_row(escape(titled[key[:2]]), escape(key[2]), *map(_shown, map(worst, kinds)))
-    console.print(table)
+    if lines:
+        console.print(table)
     for outcome, sentence in (
         (WORSE, "worse"), (BETTER, "better; --update makes what is measured the new standard"),
     ):
@@ -42,7 +43,7 @@ def print_comparison(lines, notes, console):
             console.print("  " + escape(str(line)), soft_wrap=True)
     for note in notes:
         console.print(escape(note), soft_wrap=True)
-    if not worse(lines):
+    if lines and not worse(lines):
         console.print(f"no regression in {len(lines)} figures")
 
 
@@ -64,26 +65,22 @@ def write_json(lines, notes, error, file):
 
 def write_junit(lines, notes, error, file):
     """A JUnit file: a test for each figure, one that is skipped for each note, and the error."""
-    suite = ElementTree.Element("testsuite", name="regress")
-
-    def case(name, classname="regress", outcome=None, message=None):
-        one = ElementTree.SubElement(
+    cases = [(
+        f"{line.key[0]}, {line.key[1]}", f"{line.key[2]}: {line.figure}",
+        "failure" if line.outcome == WORSE else None, str(line),
+    ) for line in lines]
+    cases += (("regress", note.partition(":")[0], "skipped", note) for note in notes)
+    if error is not None:
+        cases.append(("regress", "compare", "error", error))
+    suite = ElementTree.Element("testsuite", name="regress", tests=str(len(cases)))
+    for outcome, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(name, str(sum(case[2] == outcome for case in cases)))
+    for classname, name, outcome, message in cases:
+        case = ElementTree.SubElement(
             suite, "testcase", classname=_xml(classname), name=_xml(name)
         )
         if outcome is not None:
-            ElementTree.SubElement(one, outcome, message=_xml(message))
-    for line in lines:
-        case(
-            f"{line.key[2]}: {line.figure}", f"{line.key[0]}, {line.key[1]}",
-            "failure" if line.outcome == WORSE else None, str(line),
-        )
-    for note in notes:
-        case(note.partition(":")[0], outcome="skipped", message=note)
-    if error is not None:
-        case("compare", outcome="error", message=error)
-    suite.set("tests", str(len(suite)))
-    for outcome, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(name, str(len(suite.findall(f"testcase/{outcome}"))))
+            ElementTree.SubElement(case, outcome, message=_xml(message))
     text = ElementTree.tostring(suite, "unicode")
     write_whole(file, '<?xml version="1.0" encoding="utf-8"?>\n' + text + "\n")
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..report.results import RUN, read_results
-from .baseline import compare_common, extended, make_baseline, read_baseline, write_baseline
+from .baseline import compare_common, make_baseline, read_baseline, write_baseline
 from .comparison import CannotCompare, compare_work, counted, key_of, names_of, worse
 from .comparison_output import print_comparison, write_json, write_junit
 
@@ -80,25 +80,23 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
         _write_files([], [], str(error) or type(error).__name__, json_file, junit)
         raise
     _write_files(lines, notes, None, json_file, junit)
-    if lines:
-        print_comparison(lines, notes, console)
-    else:
-        for note in notes:
-            tell(note)
+    print_comparison(lines, notes, console)
     return REGRESSION if worse(lines) else OK
 
 
 def _compare(frames, known, work_only, time_only, times, tell):
     """The lines of all figures, and notes on those that were not compared."""
-    lines, notes = compare_work(frames, known, first_seeds=work_only), []
+    lines = compare_work(frames, known, first_seeds=work_only)
     if time_only:
         lines = []
-    if worse(lines) and not work_only:
-        notes.append("times are not compared, as work is worse")
-    elif times is None and not work_only:
-        notes.append("times are not compared: result files do not say what to run beside them, "
-                     "--run CONFIG does")
-    elif not work_only:
+    if work_only:
+        notes = []
+    elif worse(lines):
+        notes = ["times are not compared, as work is worse"]
+    elif times is None:
+        notes = ["times are not compared: result files do not say what to run beside them, "
+                 "--run CONFIG does"]
+    else:
         more, notes = times(frames, known, tell=tell)
         lines += more
     compared = {line.key for line in lines}
@@ -133,13 +131,17 @@ def _update(frames, file, work_only, console):
 
 def _add(frames, file, work_only):
     known = read_baseline(file)
-    wider = extended(known, make_baseline(frames, work_only))
+    made, old = make_baseline(frames, work_only), set(map(key_of, known["figures"]))
+    new = [row for row in made["figures"] if key_of(row) not in old]
+    if not new:
+        raise CannotCompare("nothing to add: the baseline has every method of the result")
     lines = compare_common(frames, known)
     if worse(lines):
         return lines, [f"{file} is left as it was: others are worse"]
-    write_baseline(wider, file)
-    added = len(wider["figures"]) - len(known["figures"])
-    return lines, [f"{counted(added, 'row')} added to {file}"]
+    known["made"] += made["made"]
+    known["figures"] = sorted(known["figures"] + new, key=key_of)
+    write_baseline(known, file)
+    return lines, [f"{counted(len(new), 'row')} added to {file}"]
 
 
 def _write_files(lines, notes, error, json_file, junit):

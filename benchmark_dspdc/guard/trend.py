@@ -86,7 +86,7 @@ def trend_data(paths):
     """What the page shows, in plain numbers and strings."""
     files = result_files(paths)
     runs, points, notes = _points(files)
-    names = [f"{run.date:%Y-%m-%d %H:%M} {run.label}" for run in runs.itertuples()]
+    names = [f"{date:%Y-%m-%d %H:%M} {label}" for date, label in runs]
     keys = list(points.groupby(NAMES, sort=False).groups)
     short = titles(list(dict.fromkeys(key[:2] for key in keys)))
     problems, changes = {}, []
@@ -124,10 +124,10 @@ def trend_data(paths):
 
 def _ticks(runs):
     """Short names of runs: the day, or where a commit was run twice on a day, also the hour."""
-    days = [f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs.itertuples()]
+    days = [f"{date:%Y-%m-%d} {label[:TICK]}" for date, label in runs]
     return [
-        day if days.count(day) == 1 else f"{run.date:%Y-%m-%d %H:%M} {run.label[:TICK]}"
-        for day, run in zip(days, runs.itertuples(), strict=True)
+        day if days.count(day) == 1 else f"{date:%Y-%m-%d %H:%M} {label[:TICK]}"
+        for day, (date, label) in zip(days, runs, strict=True)
     ]
 
 
@@ -155,9 +155,9 @@ def _points(files):
     if not rows:
         raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
     points = pd.DataFrame(rows)
-    by_date = points.sort_values("date", kind="stable").groupby("command", sort=False)
-    runs = by_date[["date", "label"]].first()
-    points["run"] = points["command"].map({command: k for k, command in enumerate(runs.index)})
+    points = points.sort_values("date", kind="stable")
+    points["run"], _ = pd.factorize(points["command"])
+    runs = points.drop_duplicates("run")[["date", "label"]].itertuples(index=False, name=None)
     # Means over other seeds are other figures.
     few = points["repetitions"] < points.groupby(NAMES)["repetitions"].transform("max")
     if few.any():
@@ -168,7 +168,7 @@ def _points(files):
         # Times of several processors are several figures.
         on = ", on " + points["place"].replace("", "an unknown processor")
         points["figure"] += on.where(points["kind"] == "time", "")
-    return runs, points[~few], notes
+    return list(runs), points[~few], notes
 
 
 def _level(values, start, end):
