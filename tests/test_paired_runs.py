@@ -107,8 +107,8 @@ def decided(then, now, keys, first=None):
     """The lines of some keys that pairs decide, the sides, the note and what was told."""
     ran, told = [], []
     then, now = Side(then, ran), Side(now, ran)
-    found = figures = pooled([first if first is not None else field()], {})
-    lines = time_lines(figures, found)
+    found = pooled([field() if first is None else first], {})
+    lines = time_lines(found, found)
     lines, note = decide(lines, keys, {}, then, now, "0123456789abcdef", told.append)
     return {line.key[2]: line for line in lines if line.key in keys}, then, now, note, told
 
@@ -258,6 +258,13 @@ def test_times_are_those_of_the_commit_of_the_baseline_on_this_machine(repositor
     repository.here = repository.there = measured(time=2.0, spdc=2.0)
     code, found = repository.check()
     assert code == 0 and [row["change"] for row in times(found)] == [0.0, 0.0]
+    # A commit that has only moved the baseline is not the one.
+    git(repository.folder, "mv", "my.json", "moved name.json")
+    repository.commit()
+    repository.baseline = str(repository.folder / "moved name.json")
+    assert repository.check()[0] == 0 and {text for text, *_ in repository.ran} == {
+        "the baseline's"
+    }
 
 
 def test_a_slower_method_is_found_by_runs_of_it_alone(repository):
@@ -328,13 +335,11 @@ def test_a_commit_can_be_given(repository, tmp_path):
     assert {text for text, _, _ in repository.ran} == {"a later one's"}
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (["--against", "nowhere"], "there is no commit 'nowhere' in"),
-    (["--against=--all"], "there is no commit '--all' in"),
-])
-def test_commits_that_there_are_not_are_told_before_anything_is_run(repository, options, message):
-    code, found = repository.check(*options)
-    assert code == 2 and message in found["error"] and repository.count == 0
+@pytest.mark.parametrize("name", ["nowhere", "--all"])
+def test_commits_that_there_are_not_are_told_before_anything_is_run(repository, name):
+    code, found = repository.check(f"--against={name}")
+    assert code == 2 and f"there is no commit '{name}' in" in found["error"]
+    assert repository.count == 0
 
 
 def failing(name):
@@ -362,13 +367,10 @@ def test_where_the_commit_cannot_be_run_work_is_compared_and_the_reason_told(
     (note,) = found["notes"]
     assert note.startswith("times are not compared: ") and message in note
     assert repository.check("--time-only")[0] == 2
-
-
-def test_a_commit_that_was_named_and_cannot_be_run_is_an_error(repository):
-    repository.there = failing
-    code, found = repository.check("--against", "HEAD~1")
-    assert code == 2 and found["error"].startswith("at commit ")
-    assert found["error"].endswith(": it failed there")
+    if repository.there is failing:
+        # For a commit that was named it is an error.
+        code, found = repository.check("--against", "HEAD~1")
+        assert code == 2 and found["error"].startswith("at commit ")
 
 
 @pytest.mark.parametrize(("error", "code"), [(CannotCompare("x"), 2), (KeyboardInterrupt(), 130)])
@@ -398,14 +400,6 @@ def test_what_is_new_since_the_commit_is_named_and_the_rest_compared(repository)
     repository.there = repository.here.assign(objective_passes=math.nan)
     code, found = repository.check("--against", "HEAD~1")
     assert code == 0 and {row["solver"] for row in times(found)} == {"Plain"}
-
-
-def test_a_baseline_that_was_moved_has_the_commit_of_its_figures(repository):
-    git(repository.folder, "mv", "my.json", "moved name.json")
-    repository.commit()
-    repository.baseline = str(repository.folder / "moved name.json")
-    assert repository.check()[0] == 0
-    assert {text for text, _, _ in repository.ran} == {"the baseline's"}
 
 
 def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monkeypatch):

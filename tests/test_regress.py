@@ -145,20 +145,16 @@ def test_what_is_better_does_not_hide_what_is_worse(place, capsys):
     assert "+10.0%" in capsys.readouterr().out.splitlines()[3]
 
 
-def test_the_work_of_every_file_counts(place, capsys):
+def test_the_work_of_every_file_counts_and_of_work_only_the_first_seed_is_enough(place, capsys):
     good, bad = place(measured(), "good"), place(measured(passes=1.1), "bad")
     assert main(["regress", good, bad, "--baseline", place.baseline, "--work-only"]) == 1
     assert "DSPDC[m=1,q=1] on" in capsys.readouterr().out
     other = place(measured().assign(base_seed=3), "other")
     assert main(["regress", good, other, "--baseline", place.baseline, "--work-only"]) == 2
     assert "the seeds are others" in capsys.readouterr().err
-
-
-def test_with_work_only_the_first_seed_is_enough(place):
     for passes, code in ((1.0, 0), (1.03, 1)):
-        frame = measured(passes=passes)
-        assert check(place, frame[frame["idx_rep"] == 0], "--work-only") == code
-        assert check(place, frame[frame["idx_rep"] == 0]) == 2
+        frame = measured(passes=passes).query("idx_rep == 0")
+        assert check(place, frame, "--work-only") == code and check(place, frame) == 2
 
 
 def test_files_with_other_curves_are_one_run_and_the_same_ones_once_more_another(place):
@@ -309,10 +305,10 @@ def test_where_a_curve_ends_below_its_tolerance_is_no_figure():
     (own,) = seeds("SPDC[m=1]", (0.1,), **FOUND)
     assert last_gaps([own]) == {}
     # Ended by a tolerance of 1e-3: how far below it the last check is is luck.
+    ended = own[own["objective_relative_gap"] > 1e-3]
     for end in (9e-4, 1e-5):
-        ended = own[own["objective_relative_gap"] > 1e-3]
-        ended = pd.concat([ended, ended.tail(1).assign(objective_relative_gap=end, stop_val=99)])
-        ((gap,),) = last_gaps([ended]).values()
+        last = ended.tail(1).assign(objective_relative_gap=end, stop_val=99)
+        ((gap,),) = last_gaps([pd.concat([ended, last])]).values()
         assert gap > 1e-3
 
 
@@ -390,46 +386,37 @@ def test_files_that_are_no_baselines_are_named(place, capsys, text, message):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("change", [
-    lambda known: known.update(seeds=3), lambda known: known.update(seeds={}),
-    lambda known: known["seeds"].update(base=["0"]),
-    lambda known: known["seeds"].update(repetitions=0),
-    lambda known: known["seeds"].update(repetitions=2),
-    lambda known: known.update(made=3), lambda known: known["made"][0].update(runs="5"),
-    lambda known: known["made"][0].update(commit="\x1b[2J"),
-    lambda known: known.update(figures=[]), lambda known: known.update(figures={}),
-    lambda known: known["figures"].append(known["figures"][0]),
-    lambda known: known["figures"][0].pop("last"),
-    lambda known: known["figures"][0].update(last=[0.1, 0.1]),
-    lambda known: known["figures"][0].update(last=[0.1, 0.1, 0.0]),
-    lambda known: known["figures"][0].update(checks=[1, 2, 2.5]),
-    lambda known: known["figures"][0].update(work=[]),
-    lambda known: known["figures"][0].update(solver="\x1b[2J"),
-    lambda known: known["figures"][0].update(solver=3),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": [math.nan, 1.0, 1.0]}),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": [-1.0, 1.0, 1.0]}),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": [True, 1.0, 1.0]}),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": [10**400, 1.0, 1.0]}),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": [1.0, 1.0]}),
-    lambda known: known["figures"][0]["work"].update({"passes to 1e-4": None}),
+ESCAPE, PASSES = "\x1b[2J", "figures 0 work passes_to_1e-4"
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    ("seeds", 3), ("seeds", {}), ("seeds base", ["0"]), ("seeds repetitions", 0),
+    ("seeds repetitions", 2), ("made", 3), ("made 0 runs", "5"), ("made 0 commit", ESCAPE),
+    ("figures", []), ("figures", {}), ("figures 1", 3), ("figures 1 solver", "DSPDC[m=1,q=1]"),
+    ("figures 0 solver", ESCAPE), ("figures 0 solver", 3), ("figures 0 last", None),
+    ("figures 0 last", [0.1, 0.1]), ("figures 0 last", [0.1, 0.1, 0.0]),
+    ("figures 0 checks", [1, 2, 2.5]), ("figures 0 work", []), (PASSES, None),
+    (PASSES, [1.0, 1.0]), *((PASSES, [one, 1.0, 1.0]) for one in (math.nan, -1.0, True, 10**400)),
 ])
-def test_numbers_of_a_baseline_that_are_none_are_refused(place, change):
+def test_numbers_of_a_baseline_that_are_none_are_refused(place, path, value):
+    def change(known):
+        *path_to, last = (int(k) if k.isdigit() else k.replace("_", " ") for k in path.split())
+        for key in path_to:
+            known = known[key]
+        known[last] = value
     changed(place, change)
     with pytest.raises(CannotCompare, match="is not a baseline"):
         read_baseline(place.baseline)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda f: f[f["solver_name"] == "SPDC[m=1]"], "1 of 2 runs of the baseline are not in"),
-    (lambda f: f.assign(base_seed=1), "the seeds are others"),
-    (lambda f: f[(f["idx_rep"] < 2) | (f["solver_name"] != "SPDC[m=1]")], "2 of 3 repetitions"),
-    (lambda f: measured(passes=1.03), "repeated runs do not do the same work: DSPDC.*passes to"),
-    (lambda f: measured(passes=0.9), "repeated runs do not do the same work"),
-    (lambda f: f[f["objective_relative_gap"] > 1e-5], "ended after 37 of 60 checks"),
+@pytest.mark.parametrize(("frame", "message"), [
+    (measured().assign(base_seed=1), "the seeds are others"),
+    (measured(passes=1.03), "repeated runs do not do the same work: DSPDC.*passes to"),
+    (measured(passes=0.9), "repeated runs do not do the same work"),
 ])
-def test_files_of_other_runs_make_no_baseline(change, message):
+def test_files_of_other_runs_make_no_baseline(frame, message):
     with pytest.raises(CannotCompare, match=message):
-        make_baseline([measured(), change(measured())])
+        make_baseline([measured(), frame])
 
 
 def test_names_that_a_result_may_have_a_baseline_may_have_too(place):
