@@ -1,10 +1,10 @@
 # make run    first comparison, from a fresh clone to a table and a page
 # make figures [BUDGET=2h] [DOWNLOAD=1]   the paper's figures and verdicts, as one page
 # make test   linting, unit tests, benchopt's own checks, every method's work against the baseline
-# make regress [AGAINST=COMMIT]   every method's work and time against the baseline; on another
-#                                 machine than its own, times against those of its commit
-# make regress UPDATE=1           a new baseline, of five runs
-# make regress ADD=1              the methods that the baseline lacks, of five runs
+# make regress [AGAINST=COMMIT]   every method's work against the baseline, and its time against
+#                                 the commit of the baseline, or another one, by paired runs
+# make regress UPDATE=1           a new baseline, of two runs
+# make regress ADD=1              the methods that the baseline lacks, of two runs
 # make fuzz [CASES=20000] [SEED=0] [JOBS=2]   input made up at random, on five surfaces
 PYTHON ?= python3
 VENV := .venv

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import traceback
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -114,17 +115,16 @@ def _parser():
     )
     regress.add_argument(
         "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
-        help="run configs first; times that seem long are measured again before they count",
+        help="run configs first, and for times another commit beside them",
     )
     regress.add_argument(
         "--repeat", type=int, default=None, metavar="K",
-        help="with --run, how often (default: 1; for --update and --add 5, or 2 without times)",
+        help="with --run, how often (default: 1; for --update and --add 2)",
     )
     regress.add_argument(
         "--against", default=None, metavar="COMMIT",
-        help="with --run, the commit whose times count, measured on this machine (default: the "
-             "baseline's times, or on another machine than its own the commit that has last "
-             "changed it)",
+        help="with --run, the commit whose times count, run on this machine (default: the one "
+             "that has last changed the baseline)",
     )
     kinds = regress.add_mutually_exclusive_group()
     kinds.add_argument(
@@ -268,44 +268,40 @@ def _figures(options):
 
 
 def _regress(options):
-    from .guard.baseline_commit import Base
-    from .guard.guarded_runs import Guarded
-    from .guard.regress import as_runs, regress
+    from .guard.commit_runs import ConfigRuns, OtherCommit
+    from .guard.paired_runs import compare_times
+    from .guard.regress import read_runs, regress
 
-    writes = options.update or options.add
-    guarded = base = None
+    writes, now, times = options.update or options.add, None, None
     if options.configs is not None:
-        guarded = Guarded(options.configs)
-        base = Base(options.configs, options.baseline, options.against)
+        now, other = ConfigRuns(options.configs), OtherCommit(options.baseline, options.against)
+        times = partial(compare_times, now=now, other=other)
 
     def results():
-        if bool(options.results) == (guarded is not None):
+        if bool(options.results) == (now is not None):
             raise ValueError("give either result files or --run CONFIG")
-        if options.repeat is not None and (guarded is None or options.repeat < 1):
+        if options.repeat is not None and (now is None or options.repeat < 1):
             raise ValueError(
                 f"--repeat is for --run CONFIG, and must be at least 1, got {options.repeat}"
             )
         if writes and options.time_only:
-            raise ValueError("--time-only compares; a baseline has work too")
+            raise ValueError("--time-only compares; a baseline has no times")
         if options.against is not None:
-            if guarded is None or writes or options.work_only:
+            if now is None or writes or options.work_only:
                 raise ValueError("--against is for comparing times of --run CONFIG")
-            base.commit()  # before minutes go into a run
-        if guarded is None:
-            return as_runs(options.results)
-        # A baseline is of all seeds, and of several runs: whose work is the same, and for what
-        # their times differ by.
-        several = 2 if options.work_only else 5
-        return guarded.runs(
-            options.repeat or (several if writes else 1),
+            other.commit()  # before minutes go into a run
+        if now is None:
+            return read_runs(options.results)
+        # A baseline is of all seeds, and of runs whose work is the same.
+        return now.runs(
+            options.repeat or (2 if writes else 1),
             first_seed=options.work_only and not writes,
         )
     try:
         return regress(
             results, options.baseline, update=options.update, add=options.add,
             work_only=options.work_only, time_only=options.time_only, json_file=options.json,
-            junit=options.junit, again=guarded and guarded.again, base=base,
-            turns=base and (lambda: base.turns(guarded)),
+            junit=options.junit, times=times,
         )
     except (ValueError, OSError):
         raise

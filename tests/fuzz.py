@@ -40,7 +40,7 @@ from rich.console import Console
 from benchmark_dspdc import constants, erm, mt_lmnn, solve
 from benchmark_dspdc.bench import predicted_table
 from benchmark_dspdc.data import import_file, load_libsvm, raw_libsvm
-from benchmark_dspdc.guard import regress, trend
+from benchmark_dspdc.guard import baseline, comparison, comparison_output, trend
 from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.report import claims, figures, page, report, results, summary
 from benchmark_dspdc.solver import option_names
@@ -609,15 +609,15 @@ def run_results(case, folder):
         parquet_of(turned(case, 1), folder / "other.parquet")
         # As one repetition each, which mostly makes a baseline, and as it is.
         for one in (frame.assign(idx_rep=0.0), frame):
-            regress.write_baseline(regress.make_baseline([one]), folder / "baseline.json")
-            known = regress.read_baseline(folder / "baseline.json")
-            lines, notes = regress.compare([one], known)
-            assert all(line.outcome == regress.SAME for line in lines)
+            baseline.write_baseline(baseline.make_baseline([one]), folder / "baseline.json")
+            known = baseline.read_baseline(folder / "baseline.json")
+            lines = comparison.compare_work([one], known)
+            assert all(line.outcome == comparison.SAME for line in lines)
             other = results.read_results([folder / "other.parquet"])
-            lines, notes = regress.compare([other.assign(idx_rep=0.0)], known, True)
-            regress.print_comparison(lines, notes, console)
-            regress.write_json(lines, notes, None, folder / "out.json")
-            regress.write_junit(lines, notes, None, folder / "junit.xml")
+            lines = comparison.compare_work([other.assign(idx_rep=0.0)], known, True)
+            comparison_output.print_comparison(lines, ["a note"], console)
+            comparison_output.write_json(lines, [], None, folder / "out.json")
+            comparison_output.write_junit(lines, [], None, folder / "junit.xml")
             ElementTree.parse(folder / "junit.xml")
 
 

@@ -106,7 +106,7 @@ def test_a_change_invalidates_kernels_and_curves_that_depend_on_it_alone(tmp_pat
         assert changed == expected, file
         file.write_bytes(source)
     # Also that of a file's name.
-    (copy / "model" / "losses.py").rename(copy / "model" / "other.py")
+    (copy / "model" / "gradient.py").rename(copy / "model" / "other.py")
     assert not set(hashes()) & set(before)
 
 

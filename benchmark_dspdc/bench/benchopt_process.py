@@ -36,6 +36,9 @@ COMMIT, STARTED, PROCESSOR, SHARED = (
     "benchmark-commit", "benchmark-started", "benchmark-processor", "benchmark-shared",
 )
 
+#: Runs benchopt, and notes which curves fail.
+NOTES_SCRIPT = Path(__file__).with_name("failure_notes.py")
+
 _started = datetime.now().isoformat(timespec="milliseconds")
 
 #: How long a process may take to end after it was asked to.
@@ -79,7 +82,8 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     Parameters
     ----------
     folder : Path
-        With the benchmark.
+        With the benchmark. Its package is taken before the one that is installed, so that it may
+        be of another commit.
     arguments : list of str
         Of `benchopt run`, without the folder and --output.
     name : str
@@ -97,11 +101,13 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     private = NO_CACHE in arguments
     with sigterm_stops(), _open_notes() as notes, _place_of_curves(folder, private) as cache:
         command = [
-            sys.executable, "-m", "benchmark_dspdc.bench.failure_notes", str(notes.fileno()),
-            "run", str(folder), *(word for word in arguments if word != NO_CACHE), "--no-display",
-            "--output", *output,
+            # -P: the folder of the script is no place to look for modules.
+            sys.executable, "-P", str(NOTES_SCRIPT), str(notes.fileno()), "run", str(folder),
+            *(word for word in arguments if word != NO_CACHE), "--no-display", "--output", *output,
         ]
-        environment = {"PYTHONUNBUFFERED": "1"} | (variables or {}) | cache
+        places = [str(folder.resolve()), os.environ.get("PYTHONPATH")]
+        sources = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
+        environment = sources | (variables or {}) | cache
         code, late = _stoppable(command, folder, environment, seconds, [notes.fileno()])
         failed, early = _failed(notes), late or code > 128
         if early and _result(outputs, stem) is None:

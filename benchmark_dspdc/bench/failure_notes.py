@@ -1,7 +1,10 @@
-"""`benchopt run` that notes which curves fail: ``python -m ...failure_notes FD run ...``.
+"""`benchopt run` that notes which curves fail: ``python -P failure_notes.py FD run ...``.
 
 benchopt ends with 0 when a solver raises, and its result file has no word of a solver that raises
 everywhere. All of a run's outcomes pass through one method of the object that prints them.
+
+It is run by its path and imports nothing of this package: the benchmark that it runs may be of
+another commit, with a package of its own.
 """
 
 import os
@@ -19,11 +22,15 @@ FAILURES = ("error", "diverged")
 class Noting(TerminalOutput):
     """Prints as benchopt does, and writes the names of what failed to a file."""
 
-    #: Number of the open file; None in workers, which print nothing of that kind.
+    #: Number of the open file.
     notes = None
 
+    def __reduce__(self):
+        # Workers get benchopt's own: they have neither this file nor the open one.
+        return object.__new__, (TerminalOutput,), self.__dict__
+
     def show_status(self, status, *args, **kwargs):
-        if status in FAILURES and self.notes is not None:
+        if status in FAILURES:
             line = f"{self.solver} on {self.dataset}, {self.objective}\n"
             with suppress(OSError):  # a full disk should not end a run
                 os.write(self.notes, line.encode())
@@ -38,7 +45,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    # By its own name, under which workers find the class too.
-    from . import failure_notes as noted
-
-    noted.main(sys.argv[1:])
+    main(sys.argv[1:])

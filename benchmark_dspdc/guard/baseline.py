@@ -1,37 +1,68 @@
-"""The file that a regression check compares with: written, read and checked.
+"""The file that a regression check compares work with: made of results, written and read.
 
 It may be edited by hand or come from elsewhere, so every number of it is looked at.
 """
 
 import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
+
+from ..bench.benchopt_process import COMMIT, commit_of
 from ..engine.cache_dirs import write_whole
 from ..report.plain_files import unshown_in
-from ..report.results import GAPS
-from .compared_lines import plain
-from .curve_figures import TIMES
+from ..report.results import GAPS, NAMES
+from ..version import __version__
+from .comparison import SAME, CannotCompare, compare_work, key_of, name_of, seeds_of
+from .result_figures import figures_of, last_gaps, word_of
 
-#: Of the format of baseline files.
+#: Of the format of baseline files. Earlier files of it also had times and the machine that they
+#: were measured on, which are not read any more: times are compared by paired runs.
 FORMAT = 4
 
 
-class CannotCompare(ValueError):
-    """The result and the baseline are not of the same runs."""
+def make_baseline(frames, work_only=False):
+    """The baseline that results of repeated runs make.
+
+    Only runs with the same work make one: what differs between two runs of the same code could
+    not be told from a regression. A method that counts no work is taken in if it has times, which
+    can be compared by paired runs; not with `work_only`.
+    """
+    last, rows = last_gaps(frames), []
+    for key, own in sorted(figures_of(frames[0], last).items()):
+        if not own["work"] and (work_only or not own["times"]):
+            wanted = "passes" if work_only else "passes or reference times"
+            raise CannotCompare(f"{name_of(key)} has no figure: no column with its {wanted}")
+        rows.append(dict(
+            dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
+            checks=own["checks"], last=last.get(key, []),
+        ))
+    commit = word_of(frames[-1], COMMIT) or commit_of(Path.cwd()) or ""
+    made = dict(
+        format=FORMAT, version=__version__, seeds=seeds_of(frames[0]), figures=rows,
+        made=[dict(date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit, runs=len(frames))],
+    )
+    for line in compare_work(frames, made):
+        if line.outcome != SAME:
+            raise CannotCompare(f"repeated runs do not do the same work: {line}")
+    return made
 
 
-class NothingToCompare(CannotCompare):
-    """They are, but have no figure in common."""
+def compare_common(frames, baseline):
+    """The lines of what results and a baseline have in common."""
+    keys = set(figures_of(frames[0])) & set(map(key_of, baseline["figures"]))
+    if not keys:
+        raise CannotCompare("no run of the baseline is in the result")
+    rows = [row for row in baseline["figures"] if key_of(row) in keys]
+    some = [
+        frame[pd.MultiIndex.from_frame(frame[NAMES]).isin(list(keys))] for frame in frames
+    ]
+    return compare_work(some, dict(baseline, figures=rows))
 
 
-def key_of(row):
-    return row["dataset"], row["objective"], row["solver"]
-
-
-def has_times(baseline):
-    return any(row["times"] for row in baseline["figures"])
-
+# The file ---------------------------------------------------------------------------
 
 def write_baseline(baseline, file):
     """As JSON with a line for each method, which a diff shows well."""
@@ -45,6 +76,11 @@ def write_baseline(baseline, file):
     write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + rows + "\n]}\n")
 
 
+def plain(value):
+    """A number as JSON has it: None if it is infinite."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None
+
+
 def read_baseline(file):
     """A baseline file, checked."""
     file = Path(file)
@@ -56,12 +92,16 @@ def read_baseline(file):
                 "makes a new one"
             )
         _check_head(found)
+        found.pop("machine", None)
         for row in found["figures"]:
+            row.pop("times", None)
             _check_row(row, found["seeds"]["repetitions"])
             row["work"] = {
                 name: [math.inf if value is None else float(value) for value in values]
                 for name, values in row["work"].items()
             }
+        if not found["figures"]:
+            raise ValueError("it has no figures")
         if len({key_of(row) for row in found["figures"]}) < len(found["figures"]):
             raise ValueError("it has a method twice")
     except CannotCompare:
@@ -80,17 +120,11 @@ def _check_head(found):
     known = isinstance(base, list) and all(map(_is_count, (*base, repetitions)))
     if not known or repetitions < 1 or len(found["seeds"]) > 2:
         raise ValueError(f"seeds is {found['seeds']!r}")
-    machine, made = found["machine"], found["made"]
-    if not _is_name(machine["processor"]) or not _is_count(machine["cpus"]):
-        raise ValueError(f"machine is {machine!a}")
-    for name, release in machine["releases"].items():
-        if not _is_name(name) or not _is_name(release):
-            raise ValueError(f"releases is {machine['releases']!a}")
-    if not isinstance(made, list) or not isinstance(found["figures"], list):
+    if not isinstance(found["made"], list) or not isinstance(found["figures"], list):
         raise ValueError("made or figures is no list")
-    for one in made:
+    for one in found["made"]:
         if not _is_name(one["date"]) or not _is_name(one["commit"]) or not _is_count(one["runs"]):
-            raise ValueError(f"made is {made!a}")
+            raise ValueError(f"made is {found['made']!a}")
 
 
 def _check_row(row, repetitions):
@@ -103,11 +137,7 @@ def _check_row(row, repetitions):
     for values in (row["checks"], *lasts, *row["work"].values()):
         if not isinstance(values, list) or len(values) != repetitions:
             raise ValueError(f"{values!r} is not a number for each of {repetitions} repetitions")
-    if not set(row["times"]) <= set(TIMES):
-        raise ValueError(f"times is {row['times']!r}")
-    amounts = [time["spread"] for time in row["times"].values()]
-    amounts += [time["value"] or -1 for time in row["times"].values()]
-    amounts += [gap if _is_amount(gap) and gap >= min(GAPS) else -1 for gap in row["last"]]
+    amounts = [gap if _is_amount(gap) and gap >= min(GAPS) else -1 for gap in row["last"]]
     amounts += [value for values in row["work"].values() for value in values if value is not None]
     if not all(map(_is_count, row["checks"])) or not all(map(_is_amount, amounts)):
         raise ValueError(f"a number of {row['solver']} is none, negative or infinite")

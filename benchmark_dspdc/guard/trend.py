@@ -6,25 +6,22 @@ from datetime import datetime
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..bench.benchopt_process import COMMIT, STARTED
 from ..report.page import styles, write_html
 from ..report.plain_files import shown
-from ..report.results import read_results, titles
+from ..report.results import NAMES, read_results, titles
 from ..version import __version__
-from .curve_figures import BESIDE, LAST
-from .curve_figures import TIME as TIME_OF_CURVES
-from .regress import figures_of, processor, word_of
+from .result_figures import figures_of, processor, word_of
 
 #: Differences below this are taken for noise however regular the figures are.
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
 
-#: How figures of time begin here.
-TIME = "time a pass, over the reference loop"
-TIME_TO = "time to"
+#: How names of times end here.
+OVER_REFERENCE = ", over the reference loop"
 
 #: Characters of a run's name at an axis; the whole name is where the mouse points.
 TICK = 8
@@ -34,13 +31,10 @@ def result_files(paths):
     """The parquet files that paths stand for, those of folders included."""
     found = []
     for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(path.glob("*.parquet"))
-            if not inside:
-                raise ValueError(f"no parquet file in the folder {path}")
-            found += inside
-        else:
-            found.append(path)
+        inside = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not inside:
+            raise ValueError(f"no parquet file in the folder {path}")
+        found += inside
     return list(dict.fromkeys(found))
 
 
@@ -91,28 +85,28 @@ def _steps(logs, least):
 def trend_data(paths):
     """What the page shows, in plain numbers and strings."""
     files = result_files(paths)
-    runs, notes = _runs(files)
-    notes += _keep_whole(runs)
-    keys = list(dict.fromkeys(key for run in runs for key in run.figures))
-    names = [f"{run.date:%Y-%m-%d %H:%M} {run.label}" for run in runs]
-    places = [run.place for run in runs]
+    runs, points, notes = _points(files)
+    names = [f"{date:%Y-%m-%d %H:%M} {label}" for date, label in runs]
+    keys = list(points.groupby(NAMES, sort=False).groups)
     short = titles(list(dict.fromkeys(key[:2] for key in keys)))
-    solvers = list(dict.fromkeys(key[2] for key in keys))
     problems, changes = {}, []
-    for key in keys:
-        figures = problems.setdefault(key[:2], {})
-        for figure, values in _series([run.figures.get(key) for run in runs], places).items():
-            kind = "time" if figure.startswith((TIME, TIME_TO)) else "work"
-            marks = change_points(values, LEAST_CHANGE[kind])
-            figures.setdefault(figure, {})[key[2]] = dict(
-                values=[_plain(value) for value in values], changes=marks,
-                missed=[k for k, value in enumerate(values) if value == math.inf],
-            )
-            for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
-                changes.append(dict(
-                    run=names[mark], problem=short[key[:2]], solver=key[2], figure=figure,
-                    **_change(_level(values, start, mark), _level(values, mark, end)),
-                ))
+    for (*key, figure), own in points.groupby([*NAMES, "figure"], sort=False):
+        # Of several times that a command has run it, the median; the worse of two in the middle.
+        middle = own.groupby("run")["value"].agg(lambda some: statistics.median_high(some))
+        values = middle.reindex(range(len(runs))).tolist()
+        if not np.isfinite(values).any():
+            continue
+        problem, solver = tuple(key[:2]), key[2]
+        marks = change_points(values, LEAST_CHANGE[own["kind"].iloc[0]])
+        problems.setdefault(problem, {}).setdefault(figure, {})[solver] = dict(
+            values=[_plain(value) for value in values], changes=marks,
+            missed=[k for k, value in enumerate(values) if value == math.inf],
+        )
+        for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
+            changes.append(dict(
+                run=names[mark], problem=short[problem], solver=solver, figure=figure,
+                **_change(_level(values, start, mark), _level(values, mark, end)),
+            ))
     changes.sort(key=lambda row: -_size(row))
     # The problem to begin with is the one that changed most.
     changed = [row["problem"] for row in changes]
@@ -123,126 +117,58 @@ def trend_data(paths):
         origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         notes=notes, runs=names, ticks=_ticks(runs),
-        styles=styles(solvers), changes=changes,
-        problems=[
-            dict(title=short[key], figures=problems[key]) for key in order if problems[key]
-        ],
+        styles=styles(list(dict.fromkeys(key[2] for key in keys))), changes=changes,
+        problems=[dict(title=short[key], figures=problems[key]) for key in order],
     )
 
 
 def _ticks(runs):
     """Short names of runs: the day, or where a commit was run twice on a day, also the hour."""
-    days = [f"{run.date:%Y-%m-%d} {run.label[:TICK]}" for run in runs]
+    days = [f"{date:%Y-%m-%d} {label[:TICK]}" for date, label in runs]
     return [
-        day if days.count(day) == 1 else f"{run.date:%Y-%m-%d %H:%M} {run.label[:TICK]}"
-        for day, run in zip(days, runs, strict=True)
+        day if days.count(day) == 1 else f"{date:%Y-%m-%d %H:%M} {label[:TICK]}"
+        for day, (date, label) in zip(days, runs, strict=True)
     ]
 
 
-class _Run(NamedTuple):
-    """What one command has measured, in one file or several.
-
-    Attributes
-    ----------
-    figures : dict
-        For (data set, objective, solver) the figures of each time that it was run, as
-        `effort.figures_of` has them.
-    """
-
-    date: datetime
-    label: str
-    place: str
-    figures: dict
-
-
-def _runs(files):
-    """The runs that files are of, by date, and sentences on files that are of none."""
-    runs, notes = {}, []
+def _points(files):
+    """The runs by date, all their figures, one a row, and sentences on what is left out."""
+    rows, notes = [], []
     for file in files:
         try:
             frame = read_results([file])
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
-        figures = {key: [found] for key, found in figures_of(frame).items()}
-        own = _Run(_date(frame, file), _label(frame, file), processor(frame), figures)
-        key = _command(frame, file)
-        runs[key] = _together(runs[key], own) if key in runs else own
-    if not runs:
+        words = word_of(frame, COMMIT), word_of(frame, STARTED), processor(frame)
+        about = dict(
+            # What files that one command has made have in common; others are alone.
+            command=words if words[0] and words[1] else file, file=file, place=words[2],
+            date=_date(frame, file), label=_label(frame, file),
+        )
+        for key, own in figures_of(frame).items():
+            about |= dict(zip(NAMES, key, strict=True), repetitions=len(own["checks"]))
+            rows += (dict(about, kind="work", figure=name, value=float(np.mean(values)))
+                     for name, values in own["work"].items())
+            rows += (dict(about, kind="time", figure=f"{name}{OVER_REFERENCE}", value=time)
+                     for name, time in own["times"].items())
+    if not rows:
         raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
-    return sorted(runs.values(), key=lambda run: run.date), notes
-
-
-def _together(one, two):
-    """Two files of one command."""
-    figures = {
-        key: one.figures.get(key, []) + two.figures.get(key, [])
-        for key in one.figures | two.figures
-    }
-    return min(one, two, key=lambda run: run.date)._replace(figures=figures)
-
-
-def _keep_whole(runs):
-    """Take what has fewer repetitions than other runs out of them; returns notes on that.
-
-    Means over other seeds are other figures.
-    """
-    most, left = {}, 0
-    for run in runs:
-        for key, some in run.figures.items():
-            most[key] = max([most.get(key, 0), *(len(own["checks"]) for own in some)])
-    for run in runs:
-        for key, some in list(run.figures.items()):
-            whole = [own for own in some if len(own["checks"]) == most[key]]
-            left += len(some) - len(whole)
-            run.figures[key] = whole
-            if not whole:
-                del run.figures[key]
-    return [f"left out: {left} curves with fewer repetitions than others of the same method and "
-            "problem have, as of --work-only"] if left else []
-
-
-def _command(frame, file):
-    """What files that one command has made have in common; a file that does not say is alone."""
-    words = word_of(frame, COMMIT), word_of(frame, STARTED)
-    return (*words, processor(frame)) if all(words) else file
-
-
-def _series(found, places):
-    """Of the figures of one method in each run, a list for each kind; NaN where there is none.
-
-    Of several times that a command has run it, the median. Work that did not lead to the gap is
-    infinite. Times of several processors, which `places` has for each run, are several kinds.
-    """
-    works, times = (
-        dict.fromkeys(name for some in found for own in some or () for name in own[kind])
-        for kind in ("work", "times")
-    )
-    series = {
-        name: [_middle(np.mean(own["work"][name]) for own in some or () if name in own["work"])
-               for some in found] for name in works
-    }
-    several = len(set(places)) > 1
-    for name in times:
-        # What methods are beside may change, and a gap of a baseline's is none here.
-        if name == BESIDE or name.endswith(LAST):
-            continue
-        kind = TIME if name == TIME_OF_CURVES else f"{name}, over the reference loop"
-        for place in dict.fromkeys(places):
-            series[f"{kind}, on {place or 'an unknown processor'}" if several else kind] = [
-                _middle(own["times"][name] for own in some or () if name in own["times"])
-                if at == place else math.nan for some, at in zip(found, places, strict=True)
-            ]
-    return {
-        name: values for name, values in series.items()
-        if any(math.isfinite(value) for value in values)
-    }
-
-
-def _middle(values):
-    """The median, NaN of none; of an even number the worse of the two in the middle."""
-    known = list(map(float, values))
-    return statistics.median_high(known) if known else math.nan
+    points = pd.DataFrame(rows)
+    points = points.sort_values("date", kind="stable")
+    points["run"], _ = pd.factorize(points["command"])
+    runs = points.drop_duplicates("run")[["date", "label"]].itertuples(index=False, name=None)
+    # Means over other seeds are other figures.
+    few = points["repetitions"] < points.groupby(NAMES)["repetitions"].transform("max")
+    if few.any():
+        left = points[few].groupby(["file", *NAMES]).ngroups
+        notes.append(f"left out: {left} curves with fewer repetitions than others of the same "
+                     "method and problem have, as of --work-only")
+    if points["place"].nunique() > 1:
+        # Times of several processors are several figures.
+        on = ", on " + points["place"].replace("", "an unknown processor")
+        points["figure"] += on.where(points["kind"] == "time", "")
+    return list(runs), points[~few], notes
 
 
 def _level(values, start, end):

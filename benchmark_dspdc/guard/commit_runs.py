@@ -1,0 +1,165 @@
+"""Configs run with the files of this checkout, or with those of another commit."""
+
+import subprocess
+import tarfile
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import yaml
+
+from ..bench.benchopt_process import STOPPED, TERMINATED, Terminated, benchopt_run
+from ..bench.named_problems import benchmark_folder
+from ..report.results import PROBLEM, read_results
+from .comparison import CannotCompare
+
+#: Keys of a config that decide how long curves are; both commits are run with today's.
+LENGTHS = ("max-runs", "n-repetitions", "timeout")
+
+
+class CommitNotRun(CannotCompare):
+    """There is no other commit, or it cannot be run."""
+
+
+class ConfigRuns:
+    """Some configs, and what they were seen to run.
+
+    They are run with the plug-ins and the package of the benchmark in `folder`, by default this
+    one; `options` has for a config further ones of `benchopt run`.
+    """
+
+    def __init__(self, configs, folder=None, options=None):
+        self.configs, self.folder, self.options = configs, folder, options or {}
+        # What a config names can be written in many ways; its result file says what it was.
+        self.problems = {config: set() for config in configs}
+
+    def runs(self, count, first_seed=False):
+        """Run all so many times, everything measured anew; returns a frame for each time.
+
+        With `first_seed` the first repetition of each curve alone, two curves at a time: for
+        work, not times.
+        """
+        for config in self.configs:
+            if not config.is_file():
+                raise ValueError(f"no such file: {config}")
+        few = ["--n-repetitions", "1", "-j", "2"] if first_seed else []
+        found = [
+            [self._run(config, "regress", few) for config in self.configs] for _ in range(count)
+        ]
+        for config, file in zip(self.configs, found[0], strict=True):
+            self.problems[config] |= set(read_results([file]).groupby(PROBLEM).groups)
+        return list(map(read_results, found))
+
+    def alone(self, keys):
+        """Run the methods of some keys once more, without the others; returns a frame.
+
+        Their problems must have been seen by `runs`.
+        """
+        files = []
+        for config in self.configs:
+            by_data = {}
+            for key in keys:
+                if key[:2] in self.problems[config]:
+                    by_data.setdefault(key[0], {})[key[2]] = None
+            for data, solvers in by_data.items():
+                chosen = [word for name in solvers for word in ("-s", name)]
+                files.append(self._run(config, "regress_again", ["-d", data, *chosen]))
+        return read_results(files)
+
+    def _run(self, config, name, options):
+        # What is in benchopt's cache was measured at another time.
+        arguments = ["--config", str(config.resolve()), "--no-cache", "--no-plot"]
+        arguments += [*self.options.get(config, ()), *options]
+        done = benchopt_run(self.folder or benchmark_folder(), arguments, name)
+        if done.code in STOPPED:
+            raise Terminated if done.code == TERMINATED else KeyboardInterrupt
+        if done.code or done.file is None:
+            # What a run that was killed has left is a part of it.
+            raise CannotCompare(f"the run of {config} ended with code {done.code}, "
+                                f"{'without' if done.file is None else 'with'} a result file")
+        if done.failed:
+            raise CannotCompare(f"in the run of {config} failed: {'; '.join(done.failed)}")
+        return done.file
+
+
+class OtherCommit:
+    """The commit that times are compared with.
+
+    `revision` is a commit, a branch or a tag; None for the commit that has last changed the
+    baseline: its figures were those of the sources beside it.
+    """
+
+    def __init__(self, baseline, revision=None):
+        self.baseline, self.revision = Path(baseline).resolve(), revision
+        self.folder = benchmark_folder().resolve()
+
+    def commit(self):
+        """Its hash."""
+        if self.revision is not None:
+            # What begins like an option would be taken for one.
+            return self._git("rev-parse", "--verify", "--quiet", "--end-of-options",
+                             f"{self.revision}^{{commit}}",
+                             why=f"there is no commit {self.revision!r} in {self.folder}")
+        why = f"git knows no commit of {self.baseline.name}"
+        if self._git("rev-parse", "--is-shallow-repository", why=why) == "true":
+            # There the oldest commit that is available would seem to have changed every file.
+            raise CommitNotRun("the clone is shallow, without the commit of the baseline")
+        if self._git("status", "--porcelain", "--", str(self.baseline), why=why):
+            raise CommitNotRun(f"{self.baseline.name} is not committed as it is")
+        # Not one that has only moved the file.
+        found = self._git("log", "-1", "--follow", "--diff-filter=AM", "--format=%H", "--",
+                          str(self.baseline), why=why)
+        if not found:
+            raise CommitNotRun(why)
+        return found
+
+    @contextmanager
+    def checked_out(self, commit, now):
+        """The runs of the commit's files, as long as they are needed: a `ConfigRuns`.
+
+        A config of the benchmark's folder is run as of the commit, which may lack newer methods,
+        or not at all if it is newer itself; one from elsewhere as it is. Curves are as long as
+        those of `now`, the runs of today's files.
+        """
+        with tempfile.TemporaryDirectory(prefix="benchmark_dspdc-other-") as folder:
+            command = ["git", "-C", str(self.folder), "archive", "--format=tar", commit]
+            whole = False
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as archive:
+                with suppress(tarfile.TarError), tarfile.open(
+                    fileobj=archive.stdout, mode="r|"
+                ) as files:
+                    files.extractall(folder, filter="data")
+                    whole = True
+            # What was cut between two files looks like a whole.
+            if not whole or archive.returncode != 0:
+                raise CommitNotRun(f"git gave no files, or not all, of commit {commit[:12]}")
+            own = {}
+            for config in now.configs:
+                path = config.resolve()
+                if path.is_relative_to(self.folder):
+                    path = Path(folder) / path.relative_to(self.folder)
+                if path.is_file():
+                    own[config] = path
+            lengths = {path: _lengths(config) for config, path in own.items()}
+            then = ConfigRuns(list(own.values()), Path(folder), lengths)
+            then.problems = {path: now.problems[config] for config, path in own.items()}
+            yield then
+
+    def _git(self, *arguments, why):
+        """What git answers; `CommitNotRun` with the reason if it does not."""
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(self.folder), *arguments],
+                capture_output=True, text=True, check=True,
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = (getattr(error, "stderr", None) or "").strip().partition("\n")[0]
+            raise CommitNotRun(f"{why}{said and f' ({said})'}") from None
+        return done.stdout.strip()
+
+
+def _lengths(config):
+    """The options of `benchopt run` for what a config says of the length of its curves."""
+    found = yaml.safe_load(config.read_text())
+    known = found if isinstance(found, dict) else {}
+    return [word for key in LENGTHS if key in known for word in (f"--{key}", str(known[key]))]

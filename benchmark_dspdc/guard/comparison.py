@@ -1,0 +1,152 @@
+"""The work of a result beside a baseline's, one line a figure."""
+
+import math
+from typing import NamedTuple
+
+from .result_figures import figures_of
+
+#: Work may differ by this much: rounding is far below, a changed step size far above.
+WORK_TOLERANCE = 0.02
+
+SAME, BETTER, WORSE = "same", "better", "worse"
+
+
+class CannotCompare(ValueError):
+    """The result and the baseline are not of the same runs, or have no figure in common."""
+
+
+class Line(NamedTuple):
+    """One figure beside what it was; infinite where a gap was not reached."""
+
+    key: tuple          # of data set, objective and solver
+    figure: str         # such as "passes to 1e-4"
+    was: float
+    now: float
+    tolerance: float    # relative
+
+    @property
+    def is_time(self):
+        return self.figure.startswith("time ")
+
+    @property
+    def change(self):
+        """Relative, infinite if a gap is not reached any more."""
+        if self.was == self.now:
+            return 0.0
+        if not math.isfinite(self.was):
+            return -1.0
+        return self.now / self.was - 1.0 if self.was > 0.0 else math.inf
+
+    @property
+    def outcome(self):
+        if self.change > self.tolerance:
+            return WORSE
+        # Slow times are measured again, fast ones are not: they may be luck.
+        return BETTER if self.change < -self.tolerance and not self.is_time else SAME
+
+    def __str__(self):
+        return (
+            f"{name_of(self.key)}: {self.figure} {self.was:.4g} -> {self.now:.4g} "
+            f"({self.change:+.1%}, allowed {self.tolerance:.0%})"
+        )
+
+
+def key_of(row):
+    """The key of a row of a baseline."""
+    return row["dataset"], row["objective"], row["solver"]
+
+
+def name_of(key):
+    return f"{key[2]} on {key[0]}, {key[1]}"
+
+
+def names_of(keys):
+    """Some of them, for a message."""
+    return "; ".join(map(name_of, list(keys)[:5]))
+
+
+def worst(lines):
+    """The line to show of several: what got better never hides what got worse."""
+    return max(lines, key=lambda line: (line.outcome == WORSE, abs(line.change)), default=None)
+
+
+def worse(lines):
+    return [line for line in lines if line.outcome == WORSE]
+
+
+def counted(count, noun):
+    """Such as "1 figure is" and "2 figures are"."""
+    return f"{count} {noun} is" if count == 1 else f"{count} {noun}s are"
+
+
+def seeds_of(frame):
+    """What decides the random numbers of all runs: benchopt's seed and the repetitions."""
+    base = []
+    if "base_seed" in frame:
+        try:
+            base = sorted({int(value) for value in frame["base_seed"].dropna()})
+        except (ValueError, OverflowError):
+            base = [-1]
+        if base and base[0] < 0:
+            raise CannotCompare("column base_seed of the result holds other than seeds")
+    return dict(base=base, repetitions=int(frame["idx_rep"].max()) + 1)
+
+
+def compare_work(frames, baseline, first_seeds=False):
+    """The work of results of repeated runs beside a baseline's: lines, of each figure the worst.
+
+    There are none of methods that count no work. With `first_seeds` fewer repetitions than the
+    baseline's will do. `CannotCompare` is raised where the runs are others.
+    """
+    known, by = {key_of(row): row for row in baseline["figures"]}, {}
+    last = {key: row["last"] for key, row in known.items()}
+    for frame in frames:
+        found, seeds = figures_of(frame, last), seeds_of(frame)
+        _check_same_runs(found, known, seeds, baseline["seeds"], first_seeds)
+        for key, row in known.items():
+            for line in _work_lines(key, row, found[key], seeds["repetitions"]):
+                by.setdefault((key, line.figure), []).append(line)
+    return list(map(worst, by.values()))
+
+
+def _check_same_runs(found, known, seeds, kept, first_seeds):
+    """Raise unless a result has the baseline's curves and seeds."""
+    for some, others, message in (
+        (known, found, "of the baseline are not in the result, as they failed or the config is "
+                       "another"),
+        (found, known, "of the result are not in the baseline (--add takes them in)"),
+    ):
+        missing = [key for key in some if key not in others]
+        if missing:
+            raise CannotCompare(
+                f"{len(missing)} of {len(some)} runs {message}: {names_of(missing)}"
+            )
+    few = first_seeds and seeds["repetitions"] < kept["repetitions"]
+    if seeds != kept and not (few and seeds["base"] == kept["base"]):
+        raise CannotCompare(
+            f"the seeds are others: {seeds} in the result, {kept} in the baseline"
+        )
+
+
+def _work_lines(key, known, own, repetitions):
+    """The work of a method in one run, a line for each figure and repetition."""
+    if len(own["checks"]) != repetitions:
+        raise CannotCompare(f"{name_of(key)}: {len(own['checks'])} of {repetitions} repetitions")
+    lines = []
+    for name, values in known["work"].items():
+        now = own["work"].get(name, [])
+        if len(now) != repetitions:
+            raise CannotCompare(
+                f"{name_of(key)}: {len(now)} of {repetitions} repetitions have {name}"
+            )
+        for k, (before, value) in enumerate(zip(values, now, strict=False)):
+            was, checks = known["checks"][k], own["checks"][k]
+            if math.isfinite(before) and not math.isfinite(value) and checks < was:
+                raise CannotCompare(
+                    f"{name_of(key)}: repetition {k} ended after {checks} of {was} checks: "
+                    "another max-runs, or its time limit was reached"
+                )
+            # A gap that is reached neither then nor now says nothing.
+            if math.isfinite(min(value, before)):
+                lines.append(Line(key, name, before, value, WORK_TOLERANCE))
+    return lines
