@@ -61,50 +61,44 @@ class PairPoint(NamedTuple):
     buffer: np.ndarray
 
 
-class DualPair(NamedTuple):
-    """Rows of A, with A'u and A'v as vectors."""
+class DualSide(NamedTuple):
+    """u and v are dual: products go through grad g*, at w = -A'y/n."""
 
-    point: PairPoint
-    rows: object
-    u: np.ndarray
-    v: np.ndarray
     n: float
 
 
-class FactorDualPair(NamedTuple):
-    """A = UV, with U'u and U'v kept; all of w and x are formed, O(p d)."""
+class PrimalSide(NamedTuple):
+    """u and v are primal: products go through phi'."""
+
+    n: float = -1.0
+
+
+class Pair(NamedTuple):
+    """Rows of A, or columns as rows of A', and the products of u and v with them."""
 
     point: PairPoint
-    d: int
-    rows: DenseRows
-    Vt: DenseRows
-    u: np.ndarray
-    v: np.ndarray
-    mixed: np.ndarray
-    x: np.ndarray
-    n: float
-
-
-class PrimalPair(NamedTuple):
-    """Columns of A, stored as rows of A', with A u and A v as vectors."""
-
-    point: PairPoint
+    side: object
     rows: object
     u: np.ndarray
     v: np.ndarray
 
 
-class FactorPrimalPair(NamedTuple):
-    """A = UV, with V u and V v kept; all of A x is formed, O(n d). `rows` are those of V'."""
+class FactorPair(NamedTuple):
+    """A = UV with the products of u and v with the factor whose rows belong to them.
+
+    `rows` are of that factor, `others` of the other one; all of what lies between is
+    formed in `between`, O((n + p) d).
+    """
 
     point: PairPoint
+    side: object
     d: int
-    U: DenseRows
     rows: DenseRows
+    others: DenseRows
     u: np.ndarray
     v: np.ndarray
     mixed: np.ndarray
-    slopes: np.ndarray
+    between: np.ndarray
 
 
 class BlockDualPair:
@@ -176,110 +170,74 @@ def _scale(change, size, factor):
         change[k] *= factor
 
 
-# Rows of A, dual ------------------------------------------------------------------------
+@generic
+def through(side, point, k, value):
+    """The map between the two products with A, at the coordinate k."""
 
-@pair_products.register(DualPair)
-def dual_products(pair, scale, order, lo, hi):
+
+@through.register(DualSide)
+def through_conjugate(side, point, k, value):
+    return reg_conjugate_gradient(point.map, k, value)
+
+
+@through.register(PrimalSide)
+def through_derivative(side, point, k, value):
+    return loss_derivative(point.map, value, point.b[k])
+
+
+# Stored rows and factors ------------------------------------------------------------------
+
+@pair_products.register(Pair)
+def stored_products(pair, scale, order, lo, hi):
     for k in range(lo, hi):
-        pair.point.buffer[k - lo] = _dot_conjugate(
-            pair.rows, pair.point.map, scale, -1.0 / pair.n, index(order, k), pair.u, pair.v
-        )
+        pair.point.buffer[k - lo] = _dot_through(pair.rows, pair, scale, index(order, k))
     return 0
 
 
 @generic
-def _dot_conjugate(rows, reg, scale, shift, i, u, v):
-    """sum_j a_ij (grad g*)_j at shift (scale u_j + v_j)."""
+def _dot_through(rows, pair, scale, i):
+    """sum_j a_ij f_j(-(scale u_j + v_j)/n), f the map of the side; n = -1 for the primal."""
 
 
-@_dot_conjugate.register(DenseRows)
-def dense_dot_conjugate(rows, reg, scale, shift, i, u, v):
+@_dot_through.register(DenseRows)
+def dense_dot_through(rows, pair, scale, i):
+    u, v, shift = pair.u, pair.v, -1.0 / pair.side.n
     total = 0.0
     for j in range(rows.a.shape[1]):
-        total += rows.a[i, j] * reg_conjugate_gradient(reg, j, shift * (scale * u[j] + v[j]))
+        total += rows.a[i, j] * through(pair.side, pair.point, j, shift * (scale * u[j] + v[j]))
     return total
 
 
-@_dot_conjugate.register(SparseRows)
-def sparse_dot_conjugate(rows, reg, scale, shift, i, u, v):
+@_dot_through.register(SparseRows)
+def sparse_dot_through(rows, pair, scale, i):
+    u, v, shift = pair.u, pair.v, -1.0 / pair.side.n
     start, end = row_span(rows, i)
     total = 0.0
     for e in range(start, end):
         j = rows.indices[e]
-        total += rows.data[e] * reg_conjugate_gradient(reg, j, shift * (scale * u[j] + v[j]))
+        value = shift * (scale * u[j] + v[j])
+        total += rows.data[e] * through(pair.side, pair.point, j, value)
     return total
 
 
-@pair_products.register(FactorDualPair)
-def factor_dual_products(pair, scale, order, lo, hi):
-    for k in range(pair.mixed.shape[0]):
-        pair.mixed[k] = (scale * pair.u[k] + pair.v[k]) / -pair.n
-    p = pair.x.shape[0]
-    rows_dot(pair.Vt, None, 0, p, pair.mixed, pair.x)
-    for j in range(p):
-        pair.x[j] = reg_conjugate_gradient(pair.point.map, j, pair.x[j])
-    pair.mixed[:] = 0.0
-    rows_axpy(pair.Vt, None, 0, p, pair.x, pair.mixed)
-    rows_dot(pair.rows, order, lo, hi, pair.mixed, pair.point.buffer)
+@pair_products.register(FactorPair)
+def factor_products(pair, scale, order, lo, hi):
+    mixed, between = pair.mixed, pair.between
+    for k in range(mixed.shape[0]):
+        mixed[k] = (scale * pair.u[k] + pair.v[k]) / -pair.side.n
+    total = between.shape[0]
+    rows_dot(pair.others, None, 0, total, mixed, between)
+    for j in range(total):
+        between[j] = through(pair.side, pair.point, j, between[j])
+    mixed[:] = 0.0
+    rows_axpy(pair.others, None, 0, total, between, mixed)
+    rows_dot(pair.rows, order, lo, hi, mixed, pair.point.buffer)
     return 0
 
 
-@pair_cost.register(FactorDualPair)
-def factor_dual_cost(pair, order, lo, hi):
-    return pair.d * (2 * pair.x.shape[0] + 3 * (hi - lo))
-
-
-# Columns of A, primal --------------------------------------------------------------------
-
-@generic
-def _dot_derivative(rows, loss, b, scale, j, u, v):
-    """sum_i a_ij phi_i'(scale u_i + v_i)."""
-
-
-@_dot_derivative.register(DenseRows)
-def dense_dot_derivative(rows, loss, b, scale, j, u, v):
-    total = 0.0
-    for i in range(rows.a.shape[1]):
-        total += rows.a[j, i] * loss_derivative(loss, scale * u[i] + v[i], b[i])
-    return total
-
-
-@_dot_derivative.register(SparseRows)
-def sparse_dot_derivative(rows, loss, b, scale, j, u, v):
-    start, end = row_span(rows, j)
-    total = 0.0
-    for e in range(start, end):
-        i = rows.indices[e]
-        total += rows.data[e] * loss_derivative(loss, scale * u[i] + v[i], b[i])
-    return total
-
-
-@pair_products.register(PrimalPair)
-def primal_products(pair, scale, order, lo, hi):
-    for k in range(lo, hi):
-        pair.point.buffer[k - lo] = _dot_derivative(
-            pair.rows, pair.point.map, pair.point.b, scale, index(order, k), pair.u, pair.v
-        )
-    return 0
-
-
-@pair_products.register(FactorPrimalPair)
-def factor_primal_products(pair, scale, order, lo, hi):
-    for k in range(pair.mixed.shape[0]):
-        pair.mixed[k] = scale * pair.u[k] + pair.v[k]
-    n = pair.slopes.shape[0]
-    rows_dot(pair.U, None, 0, n, pair.mixed, pair.slopes)
-    for i in range(n):
-        pair.slopes[i] = loss_derivative(pair.point.map, pair.slopes[i], pair.point.b[i])
-    pair.mixed[:] = 0.0
-    rows_axpy(pair.U, None, 0, n, pair.slopes, pair.mixed)
-    rows_dot(pair.rows, order, lo, hi, pair.mixed, pair.point.buffer)
-    return 0
-
-
-@pair_cost.register(FactorPrimalPair)
-def factor_primal_cost(pair, order, lo, hi):
-    return pair.d * (2 * pair.slopes.shape[0] + 3 * (hi - lo))
+@pair_cost.register(FactorPair)
+def cost_of_factors(pair, order, lo, hi):
+    return pair.d * (2 * pair.between.shape[0] + 3 * (hi - lo))
 
 
 # Blocks of matrices ------------------------------------------------------------------------
@@ -378,29 +336,29 @@ def primal_pair_cost(operator, s):
 @make_dual_pair.register(StoredOperator)
 def stored_dual_pair(operator, point):
     n, p = operator.shape
-    return DualPair(point, operator.rows, *np.zeros((2, p)), float(n))
+    return Pair(point, DualSide(float(n)), operator.rows, *np.zeros((2, p)))
 
 
 @make_primal_pair.register(StoredOperator)
 def stored_primal_pair(operator, point):
-    return PrimalPair(point, operator.columns, *np.zeros((2, operator.shape[0])))
+    return Pair(point, PrimalSide(), operator.columns, *np.zeros((2, operator.shape[0])))
 
 
 @make_dual_pair.register(FactorizedOperator)
 def factor_dual_pair(operator, point):
-    (n, p), width = operator.shape, operator.U.shape[1]
-    return FactorDualPair(
-        point, operator.d, DenseRows(operator.U), DenseRows(operator.Vt), *np.zeros((3, width)),
-        np.zeros(p), float(n),
-    )
+    n = operator.shape[0]
+    return _factor_pair(operator, point, DualSide(float(n)), operator.U, operator.Vt)
 
 
 @make_primal_pair.register(FactorizedOperator)
 def factor_primal_pair(operator, point):
-    n, width = operator.shape[0], operator.U.shape[1]
-    return FactorPrimalPair(
-        point, operator.d, DenseRows(operator.U), DenseRows(operator.Vt), *np.zeros((3, width)),
-        np.zeros(n),
+    return _factor_pair(operator, point, PrimalSide(), operator.Vt, operator.U)
+
+
+def _factor_pair(operator, point, side, rows, others):
+    kept = np.zeros((3, rows.shape[1]))
+    return FactorPair(
+        point, side, operator.d, DenseRows(rows), DenseRows(others), *kept, np.zeros(len(others))
     )
 
 
