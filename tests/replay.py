@@ -7,6 +7,7 @@ from benchmark_dspdc.methods.dual_ascent import QUEUE, fill_queue, next_block
 from benchmark_dspdc.methods.loop import _restored
 from benchmark_dspdc.state.iteration import load
 from benchmark_dspdc.state.primal_dual import ColumnState
+from benchmark_dspdc.state.primal_dual_matrices import BlockColumns
 
 
 def drawn_blocks(algorithm, n_iterations, seed):
@@ -60,7 +61,7 @@ def start_from(algorithm, x, y):
     loop = algorithm._loop
     operator, state = Arranged(loop), loop.state
     loop.point.x[:], loop.point.y[:] = arranged(x, loop.x_order), arranged(y, loop.y_order)
-    if isinstance(state, ColumnState):
+    if isinstance(state, (ColumnState, BlockColumns)):
         state.ybar[:], state.z[:] = loop.point.y, operator.matvec(loop.point.x)
     else:
         load(state, operator)

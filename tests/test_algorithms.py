@@ -23,9 +23,7 @@ BLOCKS = [(4, 5), (13, 2)]       # keeps A'y, keeps A x
 def make_dspdc(cls, problem, seed, m, q, sampling, **options):
     if cls is DSPDC:
         options["q"] = q
-    algorithm = cls(problem, seed=seed, m=m, sampling=sampling, **options)
-    algorithm.m_, algorithm.q_, algorithm.sampling_ = m, q, sampling
-    return algorithm
+    return cls(problem, seed=seed, m=m, sampling=sampling, **options)
 
 
 @pytest.mark.parametrize("sampling", ["partition", "subset"])

@@ -46,7 +46,7 @@ def conjugate_slope(name, beta, b):
 def test_dual_prox_satisfies_its_optimality_condition(name, z, b, s, rho):
     loss = LOSSES[name]
     y = feasible(name, s, b)
-    beta = dual_prox(loss, z, b, y, rho)
+    beta = dual_prox(loss, 0, z, b, y, rho)
     assert math.isfinite(loss_conjugate(loss, beta, b))
 
     def slope(at):
@@ -68,7 +68,7 @@ def test_dual_prox_satisfies_its_optimality_condition(name, z, b, s, rho):
 @example(t=130.0, s=0.28893568316021906, rho=10.0 ** 2.421875)
 def test_logistic_dual_prox_keeps_relative_accuracy_of_tiny_probabilities(t, s, rho):
     # Here s solves log((1-s)/s) = t + rho (s - s0), and is as small as e^-600.
-    beta = dual_prox(LOSSES["logistic"], t, 1.0, -s, rho)
+    beta = dual_prox(LOSSES["logistic"], 0, t, 1.0, -s, rho)
     new = -beta
     assume(new < 1e-3 and rho * s < 500.0)
     margin = t + rho * (new - s)
@@ -94,7 +94,7 @@ def test_fenchel_inequality_holds_with_equality_at_the_derivative(name, z, b, s)
 @given(z=real, b=label, s=fraction)
 def test_dual_prox_without_a_penalty_is_the_derivative(name, z, b, s):
     loss = LOSSES[name]
-    beta = dual_prox(loss, z, b, feasible(name, s, b), 0.0)
+    beta = dual_prox(loss, 0, z, b, feasible(name, s, b), 0.0)
     assert beta == pytest.approx(loss_derivative(loss, z, b), rel=1e-14, abs=1e-300)
 
 

@@ -19,7 +19,7 @@ l2 = st.floats(1e-8, 1e3)
 @settings(max_examples=300, deadline=None)
 @given(c=point, tau=st.floats(1e-8, 1e8), l1=l1, l2=l2)
 def test_prox_satisfies_its_optimality_condition(c, tau, l1, l2):
-    a = reg_prox(ElasticNet(l1, l2), c, tau)
+    a = reg_prox(ElasticNet(l1, l2), 0, c, tau)
     residual = (c - a) / tau - l2 * a     # must be in l1 times the subdifferential of |.|
     noise = 1e-12 * (abs(c) / tau + l2 * abs(a) + l1) + 1e-300
     if a == 0.0:

@@ -17,7 +17,7 @@ from transcriptions import algorithm_1, matrix_algorithm_1, remark_1
 
 from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
 from benchmark_dspdc.methods import DSPDC, METHODS
-from benchmark_dspdc.model.regularizers import coasting
+from benchmark_dspdc.theory.steps import Steps
 
 N, P, D = 12, 8, 2
 SEEDS = 50
@@ -326,32 +326,34 @@ def test_other_predicted_rates_are_those_of_their_authors(case):
 
 # Faults -----------------------------------------------------------------------------------------
 
-def steps_times_four(algorithm):
-    n = algorithm.problem.shape[0]
-    tau, sigma = 4 * algorithm.info["tau"], 4 * algorithm.info["sigma"]
-    if algorithm._constants.tau != tau:
-        algorithm._constants = algorithm._constants._replace(
-            tau=tau, tau_over_n=tau / n, coasting=coasting(tau, algorithm.problem.lam)
-        )
-        algorithm._rule = algorithm._rule._replace(rho=n / sigma)
+def longer_steps(of_tau, of_sigma):
+    def fault(algorithm):
+        if algorithm._loop.steps.tau == algorithm.info["tau"]:
+            tau, sigma, theta = (algorithm.info[name] for name in ("tau", "sigma", "theta"))
+            algorithm._loop.set_steps(Steps(of_tau * tau, of_sigma * sigma, theta))
+    return fault
+
+
+steps_times_four = longer_steps(4, 4)
 
 
 def ybar_without_its_factor(algorithm):
-    algorithm._constants = algorithm._constants._replace(boost=1.0)
+    algorithm._loop.steps = algorithm._loop.steps._replace(boost=1.0)
 
 
 def xbar_stays_extrapolated(algorithm):
     # The block that the next iteration would bring back is nothing.
-    algorithm._memory[2] = 0
+    algorithm._loop.blocks.previous[:] = 0
 
 
 def one_draw_for_both(algorithm):
     # Blocks are drawn one iteration ahead. Of the first none is known yet.
-    ahead, dual, primal = algorithm._memory, algorithm._dual.starts, algorithm._primal.starts
+    blocks = algorithm._loop.blocks
+    dual, primal = blocks.dual.starts, blocks.primal.starts
     assert len(dual) == len(primal)
-    if ahead[0, 0] >= 0:
-        k = np.searchsorted(dual, ahead[0, 0])
-        ahead[1] = primal[k:k + 2]
+    if blocks.dual_ahead[0] >= 0:
+        k = np.searchsorted(dual, blocks.dual_ahead[0])
+        blocks.primal_ahead[:] = primal[k:k + 2]
 
 
 def ones(n, lam, b=1.0, operator="dense"):
@@ -434,12 +436,7 @@ def test_a_ybar_without_its_factor_violates_theorem_2():
 
 def test_one_step_doubled_is_no_fault():
     """The theorem has that much to spare; what it finds is worse."""
-    def longer(algorithm):
-        tau = 2 * algorithm.info["tau"]
-        algorithm._constants = algorithm._constants._replace(
-            tau=tau, tau_over_n=tau / N, coasting=coasting(tau, algorithm.problem.lam)
-        )
-    assert_holds(shares(vectors(*CASES[0]), 4, 3, fault=longer, seeds=20))
+    assert_holds(shares(vectors(*CASES[0]), 4, 3, fault=longer_steps(2, 1), seeds=20))
 
 
 # Other starting points --------------------------------------------------------------------------
