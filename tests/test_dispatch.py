@@ -7,6 +7,7 @@ import pytest
 
 from benchmark_dspdc.engine.dispatch import entry, generic
 from benchmark_dspdc.engine.kernel_cache import njit
+from benchmark_dspdc.model.losses import Huber
 
 
 class Square(NamedTuple):
@@ -77,6 +78,23 @@ def test_covers_tells_which_types_have_a_body():
     assert not side.covers(Circle) and not side.covers(str)
     with pytest.raises(TypeError, match="side is not defined for Circle; it is for Cube, Square"):
         side(Circle(1.0))
+
+
+@njit
+def doubled(value):
+    return value[0] * 2.0
+
+
+@pytest.mark.parametrize(("value", "kept"), [
+    (Square(2.0), False), ((Square(2.0).side, Cube(1.0)), False), (np.ones(1), True),
+    (Huber(1.0), True),
+])
+def test_code_for_types_from_elsewhere_is_not_kept_on_disk(value, kept):
+    # Its bodies may change with no change of the package's sources.
+    doubled(value)
+    again = njit(doubled.py_func)
+    assert again(value) == doubled(value)
+    assert bool(again.stats.cache_hits) == kept
 
 
 @njit(cache=False)

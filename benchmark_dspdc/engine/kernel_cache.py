@@ -29,7 +29,7 @@ from pathlib import Path
 
 import filelock
 import numba
-from numba.core import caching
+from numba.core import caching, types
 from numba.extending import register_jitable
 
 from .cache_dirs import cache_home, fallback_home, is_writable
@@ -189,6 +189,8 @@ class _KernelCache(caching.FunctionCache):
             return None
 
     def save_overload(self, signature, data):
+        if not all(map(_of_the_package, data.signature.args)):
+            return
         # Numba counts the files of a function, so two processes that add to an index at once, or
         # one that adds after another has emptied it, would give two kernels one file, and the
         # index would name the code of one as that of the other.
@@ -200,6 +202,18 @@ class _KernelCache(caching.FunctionCache):
         except Exception as error:
             # What was compiled works all the same.
             _not_kept(getattr(error, "strerror", None) or repr(error))
+
+
+def _of_the_package(kind):
+    """Whether all classes in a numba type are this package's.
+
+    A change of what others define for theirs, such as the step of a loss, changes no source here,
+    and processes that do not have these classes could not read the index.
+    """
+    if not isinstance(kind, types.BaseTuple):
+        return True
+    own = getattr(kind, "instance_class", tuple).__module__.split(".")[0]
+    return own in (PACKAGE.name, "builtins") and all(map(_of_the_package, kind))
 
 
 @contextmanager
