@@ -49,17 +49,6 @@ def test_lazy_rows_are_settled_before_steps_change(lambda1, monkeypatch):
     assert runs[0].info["modulus"] == pytest.approx(runs[1].info["modulus"], rel=1e-6)
 
 
-def test_equal_seeds_give_equal_runs_however_they_are_cut():
-    problem = figure_1(lambda2=1e-5)
-    one, other = (DSPDC(problem, seed=4, adaptive=True) for _ in range(2))
-    one.advance(400)
-    for count in (1, 99, 150, 150):
-        other.advance(count)
-    np.testing.assert_array_equal(one.x, other.x)
-    np.testing.assert_array_equal(one.y, other.y)
-    assert one.info["modulus"] == other.info["modulus"]
-
-
 def test_small_moduli_do_not_slow_an_adaptive_run_down():
     problem = figure_1(lambda2=1e-5)
     fixed = solve(problem, m=100, q=1.0, tol=1e-5, max_passes=300)

@@ -313,4 +313,5 @@ def test_iterations_per_pass_tells_the_work_of_a_pass(operator, case):
     n_iterations = 40 * round(algorithm.iterations_per_pass + 1)
     algorithm.advance(n_iterations)
     expected = n_iterations / algorithm.iterations_per_pass
-    assert algorithm.passes == pytest.approx(expected, rel=0.25 if case == "sdca batches" else 0.15)
+    tolerance = 0.25 if case == "sdca batches" else 0.15
+    assert algorithm.passes == pytest.approx(expected, rel=tolerance)

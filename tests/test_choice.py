@@ -192,8 +192,8 @@ def test_other_methods_do_not_choose():
 
 def test_factors_of_one_column_and_one_row():
     U, V = make_factors(5, 1, 1, 0)
-    assert solve(erm((U, V), np.ones(5), "square"), tol=1e-8).status == "converged"
-    assert solve(erm((U[:1], V), np.ones(1), "square"), tol=1e-8).status == "converged"
+    assert solve(erm((U, V), np.ones(5)), tol=1e-8).status == "converged"
+    assert solve(erm((U[:1], V), np.ones(1)), tol=1e-8).status == "converged"
 
 
 def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeypatch):

@@ -13,8 +13,7 @@ from conftest import OPERATORS, daily, make_problem
 
 from benchmark_dspdc import solve
 from benchmark_dspdc.engine import threads
-from benchmark_dspdc.methods import DSPDC, SPDC
-from benchmark_dspdc.methods import loop
+from benchmark_dspdc.methods import DSPDC, SPDC, loop
 from benchmark_dspdc.state.iteration import Block
 from benchmark_dspdc.state.shared_by_threads import Shared, part_of
 
@@ -65,6 +64,7 @@ def test_threads_with_all_kinds_of_steps(always, options):
     same(DSPDC(problem, **options), DSPDC(problem, threads=2, **options), calls=(1, 50, 400))
 
 
+@pytest.mark.nightly
 def test_threads_of_spdc(always):
     problem = make_problem("dense", n=N, p=P, d=D)
     for options in (dict(), dict(steps="dspdc")):

@@ -6,6 +6,7 @@ a zero column, on which DSPDC is hardly faster than Theorem 1 says: at the end a
 the bound is still measured, and code that is slower, or diverges, exceeds it.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -223,15 +224,24 @@ def case(request):
     return vectors(*request.param)
 
 
+#: By day partitions on every operator, and subsets on dense data.
+with_samplings = pytest.mark.parametrize(("case", "sampling"), [
+    pytest.param(
+        case, sampling, id=f"{case[0]}-{sampling}",
+        marks=pytest.mark.nightly if sampling == "subset" and case[0] != "dense" else (),
+    ) for case, sampling in product(CASES, SAMPLINGS)
+], indirect=["case"], scope="module")
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
 def test_theorem_1(case, m, q, sampling, elsewhere):
     start = starting_point(case) if elsewhere else None
     assert_holds(shares(case, m, q, sampling, start=start), left=0.02)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
 def test_theorem_2(case, m, q, sampling):
     # The factor before the power is large, some hundreds: only far down the bound says much.
@@ -240,15 +250,18 @@ def test_theorem_2(case, m, q, sampling):
     assert_holds(shares(case, m, q, sampling, theorem=2, nats=14.0, start=start))
 
 
-MATRICES = {
-    "risk": ("risk", "smoothed_hinge"),
+MATRICES = [
+    pytest.param(("risk", "smoothed_hinge"), id="risk"),
     # Where moduli differ, the theorems are those of the problem in the variables
     # x_j sqrt(lam_j/lam), lam being the least of them.
-    "trace": ("trace", "square", [0.5, 0.3, 0.3, 0.4]),
-}
+    pytest.param(("risk", "smoothed_hinge", [0.5, 0.3, 0.3, 0.4]), id="moduli"),
+    pytest.param(
+        ("trace", "square", [0.5, 0.3, 0.3, 0.4]), id="trace", marks=pytest.mark.nightly
+    ),
+]
 
 
-@pytest.fixture(scope="module", params=MATRICES.values(), ids=MATRICES)
+@pytest.fixture(scope="module", params=MATRICES)
 def matrix_case(request):
     return matrices(*request.param)
 
@@ -441,12 +454,12 @@ def test_one_step_doubled_is_no_fault():
 
 # Other starting points --------------------------------------------------------------------------
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), [(4, 3), (5, 1), (1, P)])
 def test_a_run_started_elsewhere_agrees_with_algorithm_1(case, m, q, sampling):
     loss, lambda1 = next(c[1:] for c in CASES if c[0] == case.problem.operator.kind)
     algorithm = DSPDC(case.problem, seed=3, m=m, q=q, sampling=sampling)
-    compare_with_transcription(algorithm, case, m, q, sampling, lambda *rest, start: algorithm_1(
+    compare_with_transcription(algorithm, case, lambda *rest, start: algorithm_1(
         case.A, case.problem.b, loss, lambda1, 0.1, *rest, start=start
     ))
 
@@ -457,7 +470,7 @@ def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     algorithm = DSPDC(case.problem, seed=3, m=m, q=q)
     zero = np.zeros_like(case.x)
     compare_with_transcription(
-        algorithm, case, m, q, "partition",
+        algorithm, case,
         lambda tau, *rest, start: matrix_algorithm_1(
             case.A, case.problem.b, "smoothed_hinge", case.moduli, zero, zero,
             np.full(len(zero), tau), *rest, start=start,
@@ -465,8 +478,7 @@ def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     )
 
 
-def compare_with_transcription(algorithm, case, m, q, sampling, transcription):
-    algorithm.m_, algorithm.q_, algorithm.sampling_ = m, q, sampling
+def compare_with_transcription(algorithm, case, transcription):
     start = starting_point(case)
     start_from(algorithm, *start)
     steps = (algorithm.info[name] for name in ("tau", "sigma", "theta", "r"))
