@@ -253,8 +253,10 @@ def sparse_sdca(name, X, b, loss, l1=0.0, l2=1e-4):
 
 def settled(algorithm):
     """Write to all its vectors once: fresh memory costs a page fault at its first use."""
-    for vector in (algorithm._x, algorithm._y, *algorithm._coupling[1:]):
-        vector += 0.0
+    state = algorithm._loop.state
+    for vector in (*state.point[:2], *state):
+        if isinstance(vector, np.ndarray):
+            vector += 0
     return algorithm
 
 

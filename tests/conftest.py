@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import hypothesis
@@ -69,17 +70,17 @@ def daily(values, *chosen):
 
 
 def kernels(*by_day):
-    """Every operator with every loss as parameters of a test; but for the chosen pairs of them,
-    and the smoothed hinge with every operator, only at night.
+    """Every operator with every loss as parameters of a test; but for the smoothed hinge on dense
+    data, and the chosen pairs, only at night.
 
-    A loss enters all methods by the same functions, which have tests of their own, so by day the
-    others need no more than one method each. What holds for any loss is tested with the hinge,
-    on problems of few types, so that tests share what is compiled.
+    A loss enters all methods by the same functions, which have tests of their own, and operators
+    are compared with each other in tests/test_algorithms.py. What holds for any of them is tested
+    by day on problems of few types, so that tests share what is compiled.
     """
+    by_day += (("dense", "smoothed_hinge"),)
     return [
-        pytest.param(operator, loss, marks=(
-            () if loss == "smoothed_hinge" or (operator, loss) in by_day else pytest.mark.nightly
-        )) for operator in OPERATORS for loss in LOSSES
+        pytest.param(*pair, marks=() if pair in by_day else pytest.mark.nightly)
+        for pair in product(OPERATORS, LOSSES)
     ]
 
 
@@ -91,16 +92,17 @@ def make_factors(n=30, p=12, d=5, seed=0):
 def make_labels(A, loss, seed=0):
     rng = np.random.default_rng(seed + 1000)
     z = A @ np.linspace(-1.0, 1.0, A.shape[1]) + 0.5 * rng.standard_normal(A.shape[0])
-    return z if loss == "square" else np.where(z >= 0.0, 1.0, -1.0)
+    return z if loss in ("square", "huber") else np.where(z >= 0.0, 1.0, -1.0)
 
 
 def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=0.1, n=30, p=12,
-                 d=5, seed=0):
+                 d=5, seed=0, regularizer="elastic_net"):
     """The same problem for each of the operators."""
     U, V = make_factors(n, p, d, seed)
     A = U @ V
     stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
-    return erm(stored, make_labels(A, loss, seed), loss, lambda1, lambda2)
+    b = make_labels(A, loss, seed)
+    return erm(stored, b, loss, lambda1, lambda2, regularizer=regularizer)
 
 
 def benchopt(*arguments, folder=REPO, **environment):

@@ -3,75 +3,90 @@
 import numpy as np
 
 from benchmark_dspdc.engine.sampling import Partition, draw, generator, partition, weighted
-from benchmark_dspdc.methods.dspdc import _restored
-from benchmark_dspdc.methods.sdca import QUEUE, Epochs, fill_queue, next_block
+from benchmark_dspdc.methods.dual_ascent import QUEUE, fill_queue, next_block
+from benchmark_dspdc.methods.loop import _restored
+from benchmark_dspdc.state.iteration import load
+from benchmark_dspdc.state.primal_dual import ColumnState
+from benchmark_dspdc.state.primal_dual_matrices import BlockColumns
 
 
 def drawn_blocks(algorithm, n_iterations, seed):
-    """The index sets that a fresh DSPDC with this seed will use."""
-    seeds = np.random.SeedSequence(seed)
-    dual, primal = algorithm._samplers(seeds, algorithm.m_, algorithm.q_, algorithm.sampling_)
-    state = generator(seeds.generate_state(1)[0])
+    """The index sets that a fresh method with this seed, whose kernel is the loop, will use."""
+    loop = algorithm._loop
+    samplers = [
+        # What is drawn reorders subsets.
+        sampler._replace(order=(sampler.order if order is None else order).copy())
+        for sampler, order in (
+            (loop.blocks.dual, loop.y_order), (loop.blocks.primal, loop.x_order)
+        )
+    ]
+    random = _generator(seed)
     ahead = np.full((2, 2), -1)
     blocks = []
     for _ in range(n_iterations):
-        lo, hi = draw(dual, state, ahead[0])
-        first, last = draw(primal, state, ahead[1])
-        blocks.append((dual.order[lo:hi].copy(), primal.order[first:last].copy()))
+        spans = [draw(samplers[k], random, ahead[k]) for k in (0, 1)]
+        blocks.append(tuple(
+            sampler.order[lo:hi].copy() for sampler, (lo, hi) in zip(samplers, spans, strict=True)
+        ))
     return blocks
+
+
+def _generator(seed):
+    return generator(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 class Arranged:
     """An operator that takes and gives vectors in the order in which a kernel keeps them."""
 
-    def __init__(self, algorithm):
-        self.operator = algorithm.problem.operator
-        self.x_order, self.y_order = algorithm._x_order, algorithm._y_order
-        self.rmatvec_packed = self.operator.rmatvec_packed      # matrices stay where they are
+    def __init__(self, loop):
+        self.operator = loop.problem.operator
+        self.x_order, self.y_order = loop.x_order, loop.y_order
+        # Matrices stay where they are.
+        self.rmatvec_packed = getattr(self.operator, "rmatvec_packed", None)
 
     def matvec(self, x):
-        return _arranged(self.operator.matvec(_restored(x, self.x_order)), self.y_order)
+        return arranged(self.operator.matvec(_restored(x, self.x_order)), self.y_order)
 
     def rmatvec(self, y):
-        return _arranged(self.operator.rmatvec(_restored(y, self.y_order)), self.x_order)
+        return arranged(self.operator.rmatvec(_restored(y, self.y_order)), self.x_order)
 
 
-def _arranged(values, order):
+def arranged(values, order):
+    """Values of coordinates in the order in which a kernel keeps them."""
     return values if order is None else values[order]
 
 
 def start_from(algorithm, x, y):
-    """Put a fresh DSPDC at a starting point other than zero."""
-    coupling, operator = algorithm._coupling, Arranged(algorithm)
-    algorithm._x[:] = _arranged(x, algorithm._x_order)
-    algorithm._y[:] = _arranged(y, algorithm._y_order)
-    if hasattr(coupling, "load"):
-        coupling.load(operator, algorithm._x, algorithm._y)
+    """Put a fresh method, whose kernel is the loop, at a starting point other than zero."""
+    loop = algorithm._loop
+    operator, state = Arranged(loop), loop.state
+    loop.point.x[:], loop.point.y[:] = arranged(x, loop.x_order), arranged(y, loop.y_order)
+    if isinstance(state, (ColumnState, BlockColumns)):
+        state.ybar[:], state.z[:] = loop.point.y, operator.matvec(loop.point.x)
     else:
-        # Columns are walked.
-        coupling.ybar[:], coupling.z[:] = algorithm._y, operator.matvec(algorithm._x)
+        load(state, operator)
 
 
 def drawn_batches(algorithm, n_iterations, seed, probabilities=None):
-    """The index sets that a fresh SDCA with this seed will use.
+    """The index sets that a fresh SDCA or ASDCA with this seed will use.
 
     `probabilities` are those of the batches, where they are not all alike.
     """
-    seeds = np.random.SeedSequence(seed)
-    state = generator(seeds.generate_state(1)[0])
-    n_blocks = int(algorithm.info["r"])
-    memory = np.zeros(QUEUE + 2, dtype=np.int64)
-    batches = Epochs(np.arange(n_blocks), algorithm.info["order"] == "permuted")
+    own = algorithm._ascent.batches
+    choice = own.choice
     if probabilities is not None:
-        batches = weighted(Partition(algorithm._starts, None), probabilities)
-    fill_queue(batches, memory, state)
-    queue = list(memory[:QUEUE])
-    n = algorithm.problem.shape[0]
-    order = np.arange(n) if algorithm._order is None else algorithm._order
-    starts = algorithm._starts
+        choice = weighted(Partition(own.starts, None), probabilities)
+    elif hasattr(choice, "visits"):
+        choice = choice._replace(visits=np.arange(len(choice.visits)))
+    batches = own._replace(
+        choice=choice, memory=np.zeros(QUEUE + 2, dtype=np.int64), random=_generator(seed)
+    )
+    fill_queue(batches)
+    queue = list(batches.memory[:QUEUE])
     while len(queue) < n_iterations:
-        queue.append(next_block(batches, memory, state))
-    return [order[starts[k]:starts[k + 1]] for k in queue[:n_iterations]]
+        queue.append(next_block(choice, batches.memory, batches.random))
+    order = np.arange(algorithm.problem.shape[0]) if own.order is None else own.order
+    return [order[own.starts[k]:own.starts[k + 1]] for k in queue[:n_iterations]]
 
 
 def drawn_parts(total, size, n_iterations, seed, probabilities_of=None):

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 import transcriptions
@@ -7,7 +9,6 @@ from conftest import (
     daily,
     kernels,
     make_factors,
-    make_labels,
     make_problem,
 )
 from replay import drawn_batches, drawn_blocks
@@ -20,23 +21,24 @@ ITERATIONS = 200
 BLOCKS = [(4, 5), (13, 2)]       # keeps A'y, keeps A x
 
 
-def make_dspdc(cls, problem, seed, m, q, sampling, **options):
-    if cls is DSPDC:
-        options["q"] = q
-    algorithm = cls(problem, seed=seed, m=m, sampling=sampling, **options)
-    algorithm.m_, algorithm.q_, algorithm.sampling_ = m, q, sampling
-    return algorithm
+def by_night(operator, loss, sampling):
+    """By day all operators with partitions, and dense data with subsets and another loss."""
+    if sampling == "subset":
+        return (operator, loss) != ("dense", "smoothed_hinge")
+    return loss != "smoothed_hinge" and (operator, loss) != ("dense", "square")
 
 
-@pytest.mark.parametrize("sampling", ["partition", "subset"])
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
-@pytest.mark.parametrize(("operator", "loss"), kernels(("dense", "square")))
+@pytest.mark.parametrize(("operator", "loss", "sampling"), [
+    pytest.param(*case, marks=pytest.mark.nightly if by_night(*case) else ())
+    for case in product(OPERATORS, LOSSES, ["partition", "subset"])
+])
 def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q, sampling):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
     Lambda = 9.0
-    algorithm = make_dspdc(
-        DSPDC, problem, 3, m, q, sampling, Lambda=Lambda, theorem=2 if m == 4 else 1
+    algorithm = DSPDC(
+        problem, 3, m=m, q=q, sampling=sampling, Lambda=Lambda, theorem=2 if m == 4 else 1
     )
     blocks = drawn_blocks(algorithm, ITERATIONS, 3)
     r, s = algorithm.info["r"], algorithm.info["s"]
@@ -59,7 +61,7 @@ def test_dspdc_agrees_with_algorithms_1_and_2_of_the_paper(loss, operator, m, q,
 def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
-    algorithm = make_dspdc(SPDC, problem, 5, m, P, "partition")
+    algorithm = SPDC(problem, 5, m=m)
     batches = [I for I, _ in drawn_blocks(algorithm, ITERATIONS, 5)]
     x, y = transcriptions.spdc(U @ V, problem.b, loss, 0.01, 0.1, problem.gamma, batches)
     algorithm.advance(ITERATIONS)
@@ -69,9 +71,7 @@ def test_spdc_agrees_with_its_authors_pseudo_code(loss, operator, m):
 
 @pytest.mark.parametrize("order", ["random", "permuted"])
 @pytest.mark.parametrize(("m", "scaling"), [(1, "tight"), (7, "tight"), (7, "safe")])
-@pytest.mark.parametrize(
-    ("operator", "loss"), kernels(("dense", "square"), ("dense", "logistic"))
-)
+@pytest.mark.parametrize(("operator", "loss"), kernels())
 def test_sdca_agrees_with_its_authors_pseudo_code(loss, operator, m, scaling, order):
     problem = make_problem(operator, loss, n=N, p=P, d=D)
     U, V = make_factors(N, P, D)
@@ -96,16 +96,25 @@ def test_sdca_agrees_with_its_authors_pseudo_code(loss, operator, m, scaling, or
     np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
 
 
-CASES = [
-    ("dspdc", dict(m=4, q=5, Lambda="partition")), ("dspdc", dict(m=13, q=2, Lambda="partition")),
-    ("dspdc", dict(m=4, q=5, sampling="subset")), ("dspdc", dict(m=13, q=2, sampling="subset")),
-    ("spdc", dict(m=3)), ("sdca", dict(m=1)), ("sdca", dict(m=4, order="permuted")),
-]
+#: Every method; ASVRG-SP draws the entries that are stored, which differ between operators.
+CASES = {
+    "dspdc rows": ("dspdc", dict(m=4, q=5, Lambda="partition")),
+    "dspdc columns": ("dspdc", dict(m=13, q=2, Lambda="partition")),
+    "dspdc subset rows": ("dspdc", dict(m=4, q=5, sampling="subset")),
+    "dspdc subset columns": ("dspdc", dict(m=13, q=2, sampling="subset")),
+    "spdc": ("spdc", dict(m=3)), "sdca": ("sdca", dict(m=1)),
+    "sdca batches": ("sdca", dict(m=4, order="permuted")),
+    "svrg last": ("svrg", dict(snapshot="last")),
+} | {name: (name, {}) for name in sorted(METHODS) if name not in ("dspdc", "spdc", "sdca")}
+VARIANTS = [name for name in CASES if "subset" in name or name in ("sdca batches", "svrg last")]
+every_case = daily([name for name in CASES if name != "asvrg_sp"],
+                   *(name for name in CASES if name not in VARIANTS))
 
 
-@pytest.mark.parametrize(("method", "options"), CASES)
+@pytest.mark.parametrize("case", every_case)
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-def test_all_operators_give_the_same_iterates(loss, method, options):
+def test_all_operators_give_the_same_iterates(loss, case):
+    method, options = CASES[case]
     iterates = []
     for operator in OPERATORS:
         algorithm = METHODS[method](make_problem(operator, loss, n=N, p=P, d=D), seed=1, **options)
@@ -113,11 +122,12 @@ def test_all_operators_give_the_same_iterates(loss, method, options):
         iterates.append((algorithm.x, algorithm.y))
     for x, y in iterates[1:]:
         np.testing.assert_allclose(x, iterates[0][0], atol=1e-9)
-        np.testing.assert_allclose(y, iterates[0][1], atol=1e-9)
+        if y is not None:
+            np.testing.assert_allclose(y, iterates[0][1], atol=1e-9)
 
 
 @pytest.mark.parametrize("sampling", ["partition", "subset"])
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_spdc_with_dspdc_steps_is_dspdc_with_all_primal_coordinates(operator, sampling):
     problem = make_problem(operator)
     one = SPDC(problem, seed=2, m=4, steps="dspdc", sampling=sampling)
@@ -130,11 +140,25 @@ def test_spdc_with_dspdc_steps_is_dspdc_with_all_primal_coordinates(operator, sa
     assert not np.allclose(one.x, authors.x, atol=1e-12)
 
 
-@pytest.mark.parametrize(("method", "options"), CASES)
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator, method, options):
+CUT = CASES | {
+    "adaptive": ("dspdc", dict(m=4, q=5, adaptive=True)),
+    "dspdc by importance": ("dspdc", dict(m=4, q=5, probabilities="importance")),
+    "spdc by importance": ("spdc", dict(m=4, probabilities="importance")),
+    "sdca by importance": ("sdca", dict(m=4, probabilities="importance")),
+}
+
+
+@pytest.mark.parametrize(("operator", "case"), [
+    pytest.param(operator, case, marks=pytest.mark.nightly) if operator != "dense" and (
+        case in VARIANTS or "importance" in case
+    ) else (operator, case) for operator, case in product(OPERATORS, CUT)
+])
+def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator, case):
+    method, options = CUT[case]
+    loss = "square" if "importance" in case else "smoothed_hinge"
+
     def run(seed, pieces):
-        algorithm = METHODS[method](make_problem(operator), seed=seed, **options)
+        algorithm = METHODS[method](make_problem(operator, loss), seed=seed, **options)
         for piece in pieces:
             algorithm.advance(piece)
         return algorithm
@@ -144,7 +168,7 @@ def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator
     np.testing.assert_array_equal(whole.y, cut.y)
     assert whole.passes == cut.passes
     assert whole.coordinate_updates == cut.coordinate_updates
-    assert not np.array_equal(whole.x, other.x)
+    assert np.array_equal(whole.x, other.x) == (method in ("pdhg", "fista"))     # deterministic
 
 
 def test_work_is_what_the_iterations_cost():
@@ -161,7 +185,7 @@ def test_work_is_what_the_iterations_cost():
         algorithm.advance(7)
         assert algorithm.passes == pytest.approx(7 * 2 * entries / (2 * 30 * 12))
 
-    algorithm = SDCA(make_problem("csr", "square"))
+    algorithm = SDCA(make_problem("dense", "square"))
     algorithm.advance(30)
     assert algorithm.passes == pytest.approx(1.0)
     assert algorithm.coordinate_updates == 30
@@ -173,7 +197,7 @@ def test_block_sizes_really_used_are_reported():
     assert (algorithm.info["q"], algorithm.info["s"]) == (4, 3.0)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_tight_batches_need_no_more_passes_than_safe_ones(operator):
     problem = make_problem(operator, "smoothed_hinge", n=200, p=40, d=30)
     passes = {
@@ -190,19 +214,9 @@ def test_zero_rows_are_no_obstacle_and_sdca_settles_them_in_an_epoch():
     for method in METHODS:
         result = solve(erm(A, b), method=method, tol=1e-10)
         assert result.status == "converged"
-    problem = erm(A, b, "logistic")
-    epoch = SDCA(problem, order="permuted")
+    epoch = SDCA(erm(A, b), order="permuted")
     epoch.advance(5)
-    np.testing.assert_allclose(epoch.y[1:], -problem.b[1:] / 2, atol=1e-14)
-
-
-@pytest.mark.parametrize("theorem", [1, 2])
-def test_theta_of_theorem_2_is_the_more_cautious(theorem):
-    problem = make_problem()
-    algorithm = DSPDC(problem, m=5, q=4, theorem=theorem)
-    scale = np.sqrt(algorithm.info["Lambda"] / (problem.lam * problem.gamma * 30))
-    rate = theorem * (scale * 6 * 3 + 6)
-    assert algorithm.info["theta"] == pytest.approx(3 - 3 / rate)
+    np.testing.assert_allclose(epoch.y[1:], -b[1:], atol=1e-14)
 
 
 BAD = {
@@ -235,21 +249,13 @@ def test_bad_options_are_refused_before_any_work(case):
         solve(problem, method=method, **options)
 
 
-def test_labels_are_used_in_the_order_of_the_rows():
-    # Rearranged storage must take its labels along.
-    U, V = make_factors(40, 6, 3)
-    b = make_labels(U @ V, "smoothed_hinge")
-    results = [solve(erm(A, b), tol=1e-10, m=7, q=2).x for A in (U @ V, (U, V))]
-    np.testing.assert_allclose(results[0], results[1], atol=1e-5)
-
-
 @pytest.mark.parametrize(("m", "q"), [(140, 70), (70, 140)])
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_blocks_larger_than_a_tile_are_updated_whole(operator, m, q):
     n, p = 150, 145
     problem = make_problem(operator, n=n, p=p, d=D)
     U, V = make_factors(n, p, D)
-    algorithm = make_dspdc(DSPDC, problem, 3, m, q, "subset", Lambda=400.0)
+    algorithm = DSPDC(problem, 3, m=m, q=q, sampling="subset", Lambda=400.0)
     blocks = drawn_blocks(algorithm, 20, 3)
     info = algorithm.info
     x, y = transcriptions.algorithm_1(
@@ -275,11 +281,11 @@ def test_permuted_epochs_are_fresh_random_permutations():
 
 
 def test_work_of_sdca_counts_renewed_products_and_skipped_updates():
-    problem = make_problem("factorized", "square", n=30, p=12, d=5)
-    algorithm = SDCA(problem, m=10)
+    problem = make_problem("factorized", n=30, p=12, d=5)
+    algorithm = SDCA(problem)
     algorithm.advance(3)
     unit = 2 * 5 * (30 + 12)
-    assert algorithm.passes == pytest.approx(3 * 2 * 5 * (10 + 12) / unit)
+    assert algorithm.passes == pytest.approx(3 * 2 * 5 * (1 + 12) / unit)
 
     # Rows that are classified with a margin keep y = 0: only their product is formed.
     A = np.ones((4, 2))
@@ -293,13 +299,19 @@ def test_work_of_sdca_counts_renewed_products_and_skipped_updates():
         assert algorithm.passes - settled == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize(("method", "options"), CASES)
-def test_iterations_per_pass_tells_the_work_of_a_pass(operator, method, options):
+@pytest.mark.parametrize(("operator", "case"), [
+    pytest.param(operator, case, marks=pytest.mark.nightly) if operator != "dense" and (
+        case in VARIANTS or case == "sdca"
+    ) else (operator, case) for operator, case in product(OPERATORS, CASES)
+    if CASES[case][0] in ("dspdc", "spdc", "sdca")
+])
+def test_iterations_per_pass_tells_the_work_of_a_pass(operator, case):
+    method, options = CASES[case]
     # With the hinge SDCA has coordinates that do not move, which cost it less.
-    loss = "square" if method == "sdca" else "smoothed_hinge"
+    loss = "square" if case == "sdca" else "smoothed_hinge"
     algorithm = METHODS[method](make_problem(operator, loss, n=60, p=24), **options)
     n_iterations = 40 * round(algorithm.iterations_per_pass + 1)
     algorithm.advance(n_iterations)
     expected = n_iterations / algorithm.iterations_per_pass
-    assert algorithm.passes == pytest.approx(expected, rel=0.15)
+    tolerance = 0.25 if case == "sdca batches" else 0.15
+    assert algorithm.passes == pytest.approx(expected, rel=tolerance)

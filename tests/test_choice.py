@@ -8,6 +8,7 @@ from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
 from benchmark_dspdc import erm, matrix_risk, solve
 from benchmark_dspdc.data import factorized
 from benchmark_dspdc.engine.sampling import partition
+from benchmark_dspdc.methods import dspdc
 from benchmark_dspdc.methods.dspdc import DSPDC
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.theory.block_sizes import (
@@ -133,7 +134,7 @@ def test_all_seeds_choose_alike_whatever_the_machine(monkeypatch):
     def not_to_be_called(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("benchmark_dspdc.theory.block_sizes.calibrated", not_to_be_called)
+    monkeypatch.setattr(dspdc, "calibrated", not_to_be_called)
     DSPDC(problem, seed=3)
     with pytest.raises(AssertionError):
         DSPDC(problem, seed=3, calibrate=True)
@@ -157,7 +158,7 @@ def test_every_kind_of_operator_has_prices():
 
 def test_calibration_fits_what_it_measured():
     problem = figure_1()
-    prices = calibrated(problem, seconds=0.02)
+    prices = calibrated(problem, DSPDC(problem)._iteration_time, seconds=0.02)
     assert min(prices) >= 0.0
     n, p = problem.shape
     every = np.array([1.0, 50.0, n]), np.array([float(p)] * 3)
@@ -191,8 +192,8 @@ def test_other_methods_do_not_choose():
 
 def test_factors_of_one_column_and_one_row():
     U, V = make_factors(5, 1, 1, 0)
-    assert solve(erm((U, V), np.ones(5), "square"), tol=1e-8).status == "converged"
-    assert solve(erm((U[:1], V), np.ones(1), "square"), tol=1e-8).status == "converged"
+    assert solve(erm((U, V), np.ones(5)), tol=1e-8).status == "converged"
+    assert solve(erm((U[:1], V), np.ones(1)), tol=1e-8).status == "converged"
 
 
 def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeypatch):
@@ -202,7 +203,7 @@ def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeyp
 
     def out_of_reach(operator, dual, primal, limit):
         limits.append(limit * operator.norm_price)
-    monkeypatch.setattr("benchmark_dspdc.methods.dspdc.exact_constant", out_of_reach)
+    monkeypatch.setattr("benchmark_dspdc.theory.setting.exact_constant", out_of_reach)
     run = DSPDC(problem)
     assert run.info["Lambda_kind"].startswith("estimated")
     # First for a millisecond, then for a twentieth of what is predicted.

@@ -1,6 +1,7 @@
-"""Every method on every operator: optima, identities, estimators, rates, lazy against eager."""
+"""Every method: optima, identities, estimators, rates, lazy against eager."""
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,33 +9,32 @@ import scipy.sparse
 import scipy.stats
 import transcriptions_field as authors
 from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_problem
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import drawn_batches, drawn_parts
-from transcriptions import dual_step, primal_step
+from replay import arranged, drawn_batches, drawn_parts
+from transcriptions import dual_step
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
-from benchmark_dspdc.methods import METHODS, katyusha
-from benchmark_dspdc.model.dual_rules import Ascent
-from benchmark_dspdc.model.regularizers import (
-    ElasticNet,
-    coast,
-    coast_and_add,
-    coasting,
-    reg_phase,
-)
+from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.model.regularizers import reg_modulus, reg_outlook, reg_prox
+from benchmark_dspdc.model.regularizers.regularizer import UNKNOWN
 from benchmark_dspdc.operators import factorized
 from benchmark_dspdc.operators.sparse import SparseOperator
 from benchmark_dspdc.solver import option_names
-from benchmark_dspdc.state.lazy import settle
-from benchmark_dspdc.state.scaled import ROWS_OF_ALL, LinearRows
+from benchmark_dspdc.state.iteration import Ascent, load
+from benchmark_dspdc.state.lazy import LazyRows
+from benchmark_dspdc.state.scaled import ScaledRows
 
 FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 
 #: Methods that move all of x in every iteration, and make up for it lazily on sparse data.
-LAZY = {"saga": {}, "svrg": {}, "katyusha": {}, "rpdg": {}, "spdc": {}}
+LAZY = ("saga", "svrg", "katyusha", "rpdg", "spdc")
+
+
+def is_lazy(algorithm):
+    return isinstance(algorithm._loop.state, (LazyRows, ScaledRows))
 
 
 @pytest.mark.parametrize(("operator", "loss"), kernels())
@@ -55,27 +55,22 @@ def sparse_problem(loss, lambda1, seed=0, n=60, p=300, lambda2=0.02):
     A = scipy.sparse.random_array((n, p), density=0.02, rng=rng, format="csr")
     A.data[:] = rng.standard_normal(len(A.data))
     z = A @ rng.standard_normal(p)
-    return A, z if loss == "square" else np.where(z >= 0.0, 1.0, -1.0), lambda1, lambda2
+    b = z if loss in ("square", "huber") else np.where(z >= 0.0, 1.0, -1.0)
+    return A, b, lambda1, lambda2
 
 
-def lazy_and_eager(monkeypatch, A, b, loss, lambda1, lambda2):
+def lazy_and_eager(monkeypatch, *arguments, **options):
     problems = []
     for share in (np.inf, 0.0):
-        problem = erm(A, b, loss, lambda1, lambda2)
+        problem = erm(*arguments, **options)
         monkeypatch.setattr(problem.operator, "LAZY", share, raising=False)
         problems.append(problem)
     return problems
 
 
-@pytest.mark.parametrize("lambda1", [0.0, 1e-3, 0.01])
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-@pytest.mark.parametrize("method", LAZY)
-def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
-    A, b, lambda1, lambda2 = sparse_problem(loss, lambda1)
-    lazy, eager = lazy_and_eager(monkeypatch, A, b, loss, lambda1, lambda2)
+def assert_lazy_is_eager(method, lazy, eager):
     one, other = (METHODS[method](problem, seed=3) for problem in (lazy, eager))
-    assert isinstance(one._coupling, ROWS_OF_ALL)
-    assert not isinstance(other._coupling, ROWS_OF_ALL)
+    assert is_lazy(one) and not is_lazy(other)
     moved = False
     for count in (1, 1, 5, 30, 200, 60, 500):
         one.advance(count)
@@ -84,6 +79,55 @@ def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
         moved |= bool(one.x.any())
     assert moved
     assert one.passes == other.passes
+    return one
+
+
+@pytest.mark.parametrize("lambda1", [0.0, 1e-3, 0.01])
+@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
+@pytest.mark.parametrize("method", LAZY)
+def test_lazy_and_eager_iterates_agree(method, loss, lambda1, monkeypatch):
+    A, b, lambda1, lambda2 = sparse_problem(loss, lambda1)
+    assert_lazy_is_eager(method, *lazy_and_eager(monkeypatch, A, b, loss, lambda1, lambda2))
+
+
+@pytest.mark.parametrize("lambda1", [0.0, 0.01])
+@pytest.mark.parametrize("method", daily(LAZY, "svrg"))
+def test_lazy_and_eager_iterates_agree_for_x_at_least_zero(method, lambda1, monkeypatch):
+    # Without an l1 term the steps are not linear either.
+    A, b, lambda1, lambda2 = sparse_problem("huber", lambda1)
+    one = assert_lazy_is_eager(method, *lazy_and_eager(
+        monkeypatch, A, b, "huber", lambda1, lambda2, regularizer="non_negative"
+    ))
+    assert isinstance(one._loop.state, LazyRows)
+    assert one.x.min() == 0.0 < one.x.max()
+
+
+class Box(NamedTuple):
+    """(lambda2/2) x_j^2 for |x_j| <= radii[j]; of many steps at once it says nothing."""
+
+    lambda2: float
+    radii: np.ndarray
+
+
+@reg_modulus.register(Box)
+def box_modulus(reg):
+    return reg.lambda2
+
+
+@reg_prox.register(Box)
+def box_prox(reg, j, c, tau):
+    return min(max(c / (1.0 + tau * reg.lambda2), -reg.radii[j]), reg.radii[j])
+
+
+@pytest.mark.parametrize("method", daily(LAZY, "svrg"))
+def test_a_regulariser_that_knows_only_its_prox_moves_lazily_too(method, monkeypatch):
+    A, b, _, lambda2 = sparse_problem("smoothed_hinge", 0.0)
+    radii = np.linspace(0.02, 0.4, A.shape[1])
+    one = assert_lazy_is_eager(method, *lazy_and_eager(
+        monkeypatch, A, b, "smoothed_hinge", regularizer=Box(lambda2, radii)
+    ))
+    assert reg_outlook(one.problem.reg, 0, 1.0, 1.0, 1.0, 1.0)[0] == UNKNOWN
+    assert (np.abs(one.x) == radii).any() and (np.abs(one.x) <= radii + 1e-12).all()
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 1e-3])
@@ -94,7 +138,7 @@ def test_lazy_iterates_with_batches_and_many_steps_apart(method, lambda1, monkey
     lazy, eager = lazy_and_eager(monkeypatch, A[:, :200], b, "smoothed_hinge", lambda1, lambda2)
     for m in (1, 7, 90):
         one, other = (METHODS[method](problem, seed=3, m=m) for problem in (lazy, eager))
-        assert isinstance(one._coupling, ROWS_OF_ALL) or m == 90
+        assert is_lazy(one) or m == 90
         for algorithm in (one, other):
             algorithm.advance(3000)
         np.testing.assert_allclose(one.x, other.x, rtol=1e-10, atol=1e-12)
@@ -103,13 +147,14 @@ def test_lazy_iterates_with_batches_and_many_steps_apart(method, lambda1, monkey
 def test_sparse_operators_choose_lazy_rows_where_rows_are_short():
     A, b, *_ = sparse_problem("square", 0.0)
     assert SparseOperator.LAZY == 0.5
-    assert isinstance(METHODS["saga"](erm(A, b, "square"))._coupling, ROWS_OF_ALL)
+    assert is_lazy(METHODS["saga"](erm(A, b, "square")))
     full = scipy.sparse.csr_array(np.ones((4, 3)))
-    assert not isinstance(METHODS["saga"](erm(full, b[:4], "square"))._coupling, ROWS_OF_ALL)
+    assert not is_lazy(METHODS["saga"](erm(full, b[:4], "square")))
 
 
 @pytest.mark.parametrize("method, options", [
-    ("saga", {}), ("svrg", {}), ("svrg", {"snapshot": "last"}), ("saga", {"m": 90}),
+    ("saga", {}), ("svrg", {}), ("saga", {"m": 90}),
+    pytest.param("svrg", {"snapshot": "last"}, marks=pytest.mark.nightly),
 ])
 @pytest.mark.parametrize("loss", daily(["smoothed_hinge", "logistic"], "smoothed_hinge"))
 def test_linear_steps_with_a_scale_that_falls_fast(method, options, loss, monkeypatch):
@@ -118,7 +163,7 @@ def test_linear_steps_with_a_scale_that_falls_fast(method, options, loss, monkey
     for lambda2 in (1e-9, 5.0):
         lazy, eager = lazy_and_eager(monkeypatch, A, b, loss, 0.0, lambda2)
         one, other = (METHODS[method](problem, seed=3, **options) for problem in (lazy, eager))
-        assert isinstance(one._coupling, LinearRows)
+        assert isinstance(one._loop.state, ScaledRows)
         for count in (1, 7, 900):
             for algorithm in (one, other):
                 algorithm.advance(count)
@@ -213,31 +258,28 @@ TRANSCRIBED = {
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 0.02])
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
+@pytest.mark.parametrize(("operator", "loss"), kernels())
 @pytest.mark.parametrize("run", TRANSCRIBED)
-def test_iterates_are_those_of_the_authors_pseudo_code(run, loss, lambda1):
+def test_iterates_are_those_of_the_authors_pseudo_code(run, operator, loss, lambda1):
     method, chosen, options = TRANSCRIBED[run]
     lambda2 = 0.02
     U, V = make_factors(N, P, D)
-    # Those two need kernels that no other test does; one operator is enough for them.
-    operators = ["dense"] if run in ("rpdg uniform", "asdca batches") else OPERATORS
-    algorithms = [
-        METHODS[method](make_problem(operator, loss, lambda1, lambda2, N, P, D), seed=5, **chosen)
-        for operator in operators
-    ]
-    problem = authors.Vectors(U @ V, algorithms[0].problem.b, loss, lambda1, lambda2)
+    algorithm = METHODS[method](
+        make_problem(operator, loss, lambda1, lambda2, N, P, D), seed=5, **chosen
+    )
+    problem = authors.Vectors(U @ V, algorithm.problem.b, loss, lambda1, lambda2)
     if method == "asdca":
         options = dict(batches=(
-            drawn_batches(algorithms[0], ITERATIONS, 5), int(algorithms[0].info["r"])
+            drawn_batches(algorithm, ITERATIONS, 5), int(algorithm.info["r"])
         ))
     iterates = list(authors_iterates(
         method, problem, chosen.get("m", chosen.get("q")), 5, ITERATIONS, **options
     ))
-    compare(algorithms, iterates, problem)
+    compare([algorithm], iterates, problem)
     if method == "fista":
-        assert min(a.info["restarts"] for a in algorithms) >= 1
+        assert algorithm.info["restarts"] >= 1
     if method == "asdca":
-        assert algorithms[0].info["rounds"] >= 1
+        assert algorithm.info["rounds"] >= 1
 
 
 @pytest.mark.parametrize("size", [0.5, 1.0])
@@ -269,41 +311,25 @@ def test_no_data_to_speak_of_is_no_obstacle(method, scale):
         assert problem.certify(algorithm.x, algorithm.y).own_gap <= 1e-12
 
 
-@pytest.mark.parametrize("m", [1, 4])
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-@pytest.mark.parametrize("method", sorted(set(LAZY) - {"spdc"}))
-def test_lazy_iterates_are_those_of_the_authors_pseudo_code(method, loss, m):
-    A, b, lambda1, lambda2 = sparse_problem(loss, 2e-3)
-    algorithm = METHODS[method](erm(A, b, loss, lambda1, lambda2), seed=5, m=m)
-    assert isinstance(algorithm._coupling, ROWS_OF_ALL)
-    problem = authors.Vectors(A.toarray(), b, loss, lambda1, lambda2)
-    checks = (1, 2, 40, 119, 121, 200)
-    compare([algorithm], authors_iterates(method, problem, m, 5, 200), problem, checks)
-
-
 # Estimators of the gradient ----------------------------------------------------------------
 
-def up_to_date(algorithm):
-    """Make up for all lazy steps, which changes nothing but when they are taken."""
-    coupling, reg = algorithm._coupling, algorithm.problem.reg
-    if isinstance(coupling, ROWS_OF_ALL):
-        settle(coupling, reg, algorithm._constants)
+def settled_x(algorithm):
+    """x as the kernel has it; to make up for lazy steps changes only when they are taken."""
+    algorithm._loop.settle()
+    return algorithm._loop.point.x.copy()
 
 
 def with_forced_block(make, before, k):
-    """An algorithm after some iterations and one more with the k-th block; x before and after.
+    """x after some iterations, and after one more with the k-th block.
 
     Partitions draw one block ahead, which is where the block is put.
     """
     algorithm = make()
     algorithm.advance(before)
-    up_to_date(algorithm)
-    starts = algorithm._dual.starts
-    algorithm._memory[0] = starts[k], starts[k + 1]
-    old = algorithm._x.copy()
+    old, blocks = settled_x(algorithm), algorithm._loop.blocks
+    blocks.dual_ahead[:] = blocks.dual.starts[k:k + 2]
     algorithm.advance(1)
-    up_to_date(algorithm)
-    return algorithm, old, algorithm._x.copy()
+    return old, settled_x(algorithm)
 
 
 @pytest.mark.parametrize("m", [1, 4])
@@ -333,8 +359,8 @@ def test_estimators_are_unbiased(method, operator, m):
         return METHODS[method](problem, seed=5, **options)
 
     algorithm = make()
-    assert isinstance(algorithm._coupling, ROWS_OF_ALL) == (operator == "lazy")
-    tau = algorithm._constants.tau
+    assert is_lazy(algorithm) == (operator == "lazy")
+    tau = algorithm._loop.steps.tau
     blocks = drawn_parts(n, m, 0, 5)[0]
     probabilities = np.full(len(blocks), 1 / len(blocks))
     plain = authors.Vectors(A, b, loss, 0.0, lambda2)
@@ -343,26 +369,25 @@ def test_estimators_are_unbiased(method, operator, m):
         np.testing.assert_allclose(tau, 1 / eta)
     mean = 0.0
     for k, p in enumerate(probabilities):
-        _, old, new = with_forced_block(make, before, k)
+        old, new = with_forced_block(make, before, k)
         mean = mean + p * (old - (1 + tau * lambda2) * new) / tau
 
     algorithm.advance(before - 1)
-    up_to_date(algorithm)
-    previous = algorithm._x.copy()
+    previous = settled_x(algorithm)
     algorithm.advance(1)
-    up_to_date(algorithm)
-    x = algorithm._x
+    x = settled_x(algorithm)
     np.testing.assert_allclose(x, old, rtol=1e-12, atol=1e-15)
     if method == "katyusha":
-        mix, points = algorithm._mix, algorithm._points
+        points = algorithm._points
+        mix = points.mix
         x = mix.tau1 * x + mix.tau2 * points.snapshot + mix.beta * points.point
     if method in ("rpdg", "spdc"):
         theta = alpha if method == "rpdg" else algorithm.info["theta"]
         z = A @ (x + theta * (x - previous))
-        order = slice(None) if algorithm._y_order is None else algorithm._y_order
+        order = slice(None) if algorithm._loop.y_order is None else algorithm._loop.y_order
     if method == "rpdg":
         points = np.empty(n)
-        points[order] = algorithm._rule.points
+        points[order] = algorithm._loop.rule.points
         y = authors.slope(loss, (z + tau_dual * points) / (1 + tau_dual), b)
     elif method == "spdc":
         rho = n / algorithm.info["sigma"]
@@ -407,14 +432,13 @@ def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
 
     for m in (1, 4):
         algorithm = METHODS[method](problem, seed=3, m=m)
-        order = slice(None) if algorithm._y_order is None else algorithm._y_order
-        algorithm._x[:] = best
-        algorithm._y[:] = y[order]
+        loop = algorithm._loop
+        loop.point.x[:], loop.point.y[:] = best, arranged(y, loop.y_order)
         if method == "rpdg":
-            algorithm._rule.points[:] = (A @ best)[order]
+            loop.rule.points[:] = arranged(A @ best, loop.y_order)
         if method == "katyusha":
             algorithm._points.snapshot[:] = algorithm._points.point[:] = best
-        algorithm._coupling.load(problem.operator, algorithm._x, algorithm._y)
+        load(loop.state, problem.operator)
         for _ in range(4):
             algorithm.advance(50)
             np.testing.assert_allclose(algorithm.x, best, atol=1e-11)
@@ -501,7 +525,7 @@ def test_rate_of_svrg(rated):
 
     def gap(algorithm):
         assert algorithm.info["epoch"] == m
-        return rated.plain.F(algorithm._total / m) - rated.F
+        return rated.plain.F(algorithm._tracker.total / m) - rated.F
 
     measured = mean_over_seeds("svrg", rated.problem, at, gap, epoch=m / n)
     assert_below(measured, rho ** np.arange(1, 11) * (rated.plain.F(np.zeros(P)) - rated.F))
@@ -536,7 +560,7 @@ def test_rate_of_katyusha(rated, epoch):
 
     def measure(algorithm):
         snapshot = algorithm._points.total / algorithm._weight
-        return potential(snapshot, algorithm.x, algorithm._x)
+        return potential(snapshot, algorithm.x, algorithm._loop.point.x)
 
     measured = mean_over_seeds("katyusha", rated.problem, at, measure, epoch=epoch)
     zero = np.zeros(P)
@@ -696,10 +720,9 @@ def test_saga_is_spdc_without_a_dual_penalty(operator, m):
     problem = make_problem(operator)
     one = METHODS["saga"](problem, seed=2, m=m)
     other = METHODS["spdc"](problem, seed=2, m=m)
-    other._rule = Ascent(problem.loss, 0.0)
-    other._constants = one._constants
-    other._y[:] = one._y
-    other._coupling.load(problem.operator, other._x, other._y)
+    other._loop.steps, other._loop.rule = one._loop.steps, Ascent(problem.loss, 0.0)
+    other._loop.point.y[:] = one._loop.point.y
+    load(other._loop.state, problem.operator)
     for algorithm in (one, other):
         algorithm.advance(200)
     np.testing.assert_array_equal(one.x, other.x)
@@ -740,80 +763,6 @@ def test_weighted_draws_have_their_probabilities():
     pairs = np.bincount(6 * places[:-1:2] + places[1::2], minlength=36)
     expected = np.outer(probabilities, probabilities).ravel() * pairs.sum()
     assert scipy.stats.chisquare(pairs, expected).pvalue > 1e-3
-
-
-signed = st.one_of(
-    st.just(0.0), st.builds(lambda s, e: s * 10 ** e, st.sampled_from([-1, 1]), st.floats(-6, 3))
-)
-l1 = st.one_of(st.just(0.0), st.floats(-5, 1).map(lambda e: 10 ** e))
-
-
-@settings(max_examples=200, deadline=None)
-@given(x=signed, gradient=signed, lambda1=l1, lambda2=st.floats(-12, 1).map(lambda e: 10 ** e),
-       tau=st.floats(-3, 2).map(lambda e: 10 ** e), steps=st.integers(0, 2000))
-@example(x=1.0, gradient=-0.5, lambda1=0.5, lambda2=1.0, tau=1.0, steps=2000)
-@example(x=-1.0, gradient=0.5, lambda1=0.5, lambda2=1.0, tau=1.0, steps=1500)
-@example(x=1e-200, gradient=-0.5, lambda1=0.5, lambda2=0.1, tau=1.0, steps=600)
-@example(x=0.0, gradient=1.5, lambda1=0.5, lambda2=1e-11, tau=1.0, steps=600)
-@example(x=3.0, gradient=0.001, lambda1=0.01, lambda2=1e-9, tau=1.0, steps=2000)
-def test_coasting_is_one_step_after_the_other(x, gradient, lambda1, lambda2, tau, steps):
-    reg, constants = ElasticNet(lambda1, lambda2), coasting(tau, lambda2)
-    path = [x]
-    for _ in range(steps):
-        path.append(float(primal_step(path[-1] - tau * gradient, tau, lambda1, lambda2)))
-    path = np.array(path)
-    # The second term is what the loop itself is off by.
-    noise = 3e-16 * tau * (abs(gradient) + lambda1) * steps
-    tol = 1e-11 * np.abs(path).max() + noise
-    assert coast(reg, constants, x, gradient, steps) == pytest.approx(path[-1], abs=tol)
-    end, added = coast_and_add(reg, constants, x, gradient, steps)
-    assert end == pytest.approx(path[-1], abs=tol)
-    tol_sum = 1e-11 * np.abs(path[1:]).sum() + noise * steps
-    assert added == pytest.approx(path[1:].sum(), abs=tol_sum)
-    if steps:
-        k, drift = reg_phase(reg, constants, x, gradient, steps)
-        assert 0 <= k <= steps
-        a = 1 / (1 + tau * lambda2)
-        powers = a ** np.arange(k + 1)
-        sums = np.append(0.0, np.cumsum(tau * powers[1:]))
-        np.testing.assert_allclose(powers * x - drift * sums, path[:k + 1], atol=tol)
-
-
-@settings(max_examples=100, deadline=None)
-@given(x=signed, gradient=signed, lambda1=l1, lambda2=st.floats(-4, 1).map(lambda e: 10 ** e),
-       L=st.floats(-1, 3).map(lambda e: 10 ** e), length=st.integers(2, 10000),
-       steps=st.integers(1, 2000), point=signed, snapshot=signed, total=signed)
-def test_gliding_is_one_step_after_the_other(
-    x, gradient, lambda1, lambda2, L, length, steps, point, snapshot, total
-):
-    tau1 = min(np.sqrt(length * lambda2 / (3 * L)), 0.5)
-    alpha = 1 / (3 * tau1 * L)
-    decay, beta = 1 / (1 + alpha * lambda2), 0.5 - tau1
-    constants = coasting(alpha, lambda2)
-    reg = ElasticNet(lambda1, lambda2)
-    mix = katyusha.Blended(tau1, 0.5, beta, decay)
-    z, y, added, left = x, point, total, steps
-    largest = max(abs(x), abs(point), abs(snapshot))
-    for _ in range(steps):
-        z = float(primal_step(z - alpha * gradient, alpha, lambda1, lambda2))
-        y = tau1 * z + 0.5 * snapshot + beta * y
-        added = decay * added + y
-        largest = max(largest, abs(z), abs(y))
-    at = (x, point, total)
-    while left:
-        k, drift = reg_phase(reg, constants, at[0], gradient, left)
-        k = max(k, 1)
-        if k == 1:
-            one = float(primal_step(at[0] - alpha * gradient, alpha, lambda1, lambda2))
-            mean = tau1 * one + 0.5 * snapshot + beta * at[1]
-            at = (one, mean, decay * at[2] + mean)
-        else:
-            at = katyusha._glide(mix, constants, k, drift, *at, snapshot)
-        left -= k
-    # What z drifts to is the scale of the closed form.
-    tol = 1e-11 * max(largest, 1e-3 * abs(gradient) / lambda2)
-    np.testing.assert_allclose(at[:2], (z, y), atol=tol)
-    np.testing.assert_allclose(at[2], added, rtol=1e-11, atol=tol * min(steps, 1 / (1 - decay)))
 
 
 # A = UV formed after all -------------------------------------------------------------------

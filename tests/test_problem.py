@@ -2,20 +2,23 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily, kernels, make_problem
+from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
+from sklearn import linear_model
 
 from benchmark_dspdc import erm, solve
+from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.model.losses import Huber, loss_name
+from benchmark_dspdc.model.regularizers import ElasticNet, NonNegative
 
 
 def dense(problem):
     return np.array([problem.operator.rmatvec(row) for row in np.eye(problem.shape[0])])
 
 
-def optimum_by_cvxpy(problem, loss):
-    A, b = dense(problem), problem.b
+def optimum_by_cvxpy(problem):
+    A, b, loss = dense(problem), problem.b, loss_name(problem.loss)
     n, p = A.shape
     x = cp.Variable(p)
     z = A @ x
@@ -23,44 +26,101 @@ def optimum_by_cvxpy(problem, loss):
         risk = cp.sum_squares(z - b) / 2
     elif loss == "logistic":
         risk = cp.sum(cp.logistic(-cp.multiply(b, z)))
+    elif loss == "huber":
+        risk = cp.sum(cp.huber(z - b, problem.loss.delta)) / 2
     else:
         # The smoothed hinge is the Moreau envelope of the hinge.
         slack = cp.Variable(n)
         risk = cp.sum(cp.pos(1 - cp.multiply(b, z) - slack)) + cp.sum_squares(slack) / 2
     reg = problem.reg
     objective = risk / n + reg.lambda1 * cp.norm1(x) + reg.lambda2 / 2 * cp.sum_squares(x)
+    constraints = [x >= 0] if isinstance(reg, NonNegative) else []
     tight = dict(tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
-    return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL, **tight)
+    return cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL, **tight)
+
+
+def assert_optimal(problem, method, expected, tol=1e-11, **options):
+    result = solve(problem, method=method, tol=tol, max_seconds=None, max_passes=1e5, **options)
+    assert result.status == "converged", method
+    assert result.primal == pytest.approx(expected, rel=1e-8, abs=1e-8), method
+    assert result.dual <= expected + 1e-8
+    return result
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 0.02])
-@pytest.mark.parametrize(("operator", "loss"), kernels(("dense", "square"), ("dense", "logistic")))
+@pytest.mark.parametrize(("operator", "loss"), kernels(("dense", "square")))
 def test_optimal_value_agrees_with_an_independent_solver(operator, loss, lambda1):
     problem = make_problem(operator, loss, lambda1=lambda1)
-    expected = optimum_by_cvxpy(problem, loss)
+    expected = optimum_by_cvxpy(problem)
     for method, options in (("dspdc", dict(m=5, q=4)), ("spdc", {}), ("sdca", {})):
-        result = solve(problem, method=method, tol=1e-11, **options)
-        assert result.status == "converged", method
-        assert result.primal == pytest.approx(expected, rel=1e-8, abs=1e-8), method
-        assert result.dual <= expected + 1e-8
+        assert_optimal(problem, method, expected, **options)
+
+
+def robust(stored, delta=0.5, lambda1=0.02, lambda2=0.1, regularizer=NonNegative):
+    """Huber's loss, with outliers, and x >= 0, which binds; "lazy" is sparse data."""
+    rng = np.random.default_rng(0)
+    U, V = make_factors()
+    A = U @ V
+    if stored == "lazy":
+        A = np.where(rng.random((40, 60)) < 0.05, 3.0 * rng.standard_normal((40, 60)), 0.0)
+    b = A @ rng.standard_normal(A.shape[1]) + 0.1 * rng.standard_normal(len(A))
+    b[::7] += 5.0
+    given = {"dense": A, "factorized": (U, V)}
+    return erm(
+        given[stored] if stored in given else scipy.sparse.csr_array(A), b, Huber(delta=delta),
+        regularizer=regularizer(lambda1=lambda1, lambda2=lambda2),
+    )
+
+
+@pytest.mark.parametrize(("method", "stored"), [
+    pytest.param(method, stored, marks=() if (method, stored) in {
+        ("dspdc", "dense"), ("sdca", "dense"), ("fista", "dense"), ("svrg", "lazy"),
+        ("apcg_primal", "dense"),
+    } else pytest.mark.nightly) for method in METHODS for stored in (*OPERATORS, "lazy")
+])
+def test_robust_regression_with_x_at_least_zero_has_the_optimum_of_another_solver(method, stored):
+    problem = robust(stored)
+    expected = optimum_by_cvxpy(problem)
+    result = assert_optimal(problem, method, expected, 1e-9)
+    assert result.x.min() == 0.0 < result.x.max()
+    # Both parts of the problem matter: neither loss nor constraint can be left out.
+    residuals = problem.operator.matvec(result.x) - problem.b
+    assert np.abs(residuals).max() > 0.5 > np.abs(residuals).min()
+    assert expected > optimum_by_cvxpy(robust(stored, regularizer=ElasticNet)) + 1e-4
+
+
+def test_losses_and_regularisers_are_given_by_name_or_as_objects():
+    A, b = np.dot(*make_factors()), np.linspace(-2.0, 2.0, 30)
+    named = erm(A, b, "huber", 0.02, 0.3, regularizer="non_negative")
+    given = erm(A, b, loss=Huber(), regularizer=NonNegative(lambda1=0.02, lambda2=0.3))
+    assert (named.loss, named.reg) == (given.loss, given.reg) == (Huber(1.0), (0.02, 0.3))
+    assert type(named.reg) is type(given.reg) is NonNegative
+    assert erm(A, b, Huber(delta=2), regularizer=NonNegative()).loss.delta == 2.0
+    assert "huber" in repr(named) and "NonNegative" in repr(named)
+    x = np.full(12, -0.1)
+    assert named.primal(x) == np.inf
+    assert np.isfinite(named.primal(-x))
 
 
 @pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
 def test_solutions_agree_with_scikit_learn_where_the_model_coincides(operator):
     problem = make_problem(operator, "square", lambda1=0.0, n=60)
     A, n = dense(problem), 60
-    x = Ridge(alpha=n * 0.1, fit_intercept=False, tol=1e-12).fit(A, problem.b).coef_
+    x = linear_model.Ridge(alpha=n * 0.1, fit_intercept=False, tol=1e-12).fit(A, problem.b).coef_
     np.testing.assert_allclose(solve(problem, tol=1e-14).x, x, atol=1e-7)
 
     problem = make_problem(operator, "square", lambda1=0.05, n=60)
-    model = ElasticNet(alpha=0.15, l1_ratio=1 / 3, fit_intercept=False, tol=1e-14,
-                       max_iter=100_000)
+    model = linear_model.ElasticNet(
+        alpha=0.15, l1_ratio=1 / 3, fit_intercept=False, tol=1e-14, max_iter=100_000
+    )
     np.testing.assert_allclose(
         solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_, atol=1e-6
     )
 
     problem = make_problem(operator, "logistic", lambda1=0.0, n=60)
-    model = LogisticRegression(C=1 / (n * 0.1), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    model = linear_model.LogisticRegression(
+        C=1 / (n * 0.1), fit_intercept=False, tol=1e-12, max_iter=10_000
+    )
     np.testing.assert_allclose(
         solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_[0], atol=1e-6
     )
@@ -175,6 +235,24 @@ BAD = {
     "lambda2 NaN": (bad(lambda2=float("nan")), "lambda2"),
     "lambda2 a string": (bad(lambda2="0.1"), "lambda2.*got '0.1'"),
     "lambda1 negative": (bad(lambda1=-1e-3), "lambda1 must be a finite number >= 0"),
+    "delta zero": (bad(loss=Huber(delta=0.0)), "delta must be a finite number > 0, got 0"),
+    "delta a string": (bad(loss=Huber(delta="1")), "delta must be a finite number > 0, got '1'"),
+    "lambda1 of an object": (
+        bad(regularizer=NonNegative(lambda1=-1.0)), "lambda1 must be a finite number >= 0, got -1"
+    ),
+    "lambda2 of an object": (
+        bad(regularizer=NonNegative(lambda2=0.0)), "lambda2 must be a finite number > 0, got 0"
+    ),
+    "lambda2 of x >= 0": (bad(regularizer="non_negative", lambda2=-1.0), "lambda2 must be"),
+    "constants given twice": (
+        bad(regularizer=NonNegative(lambda1=0.1), lambda1=0.2),
+        "lambda1 and lambda2 are those of the regularizer NonNegative.*got lambda1=0.2"
+    ),
+    "unknown regularizer": (
+        bad(regularizer="nonnegative"), "regularizer must be one of.*did you mean 'non_negative'"
+    ),
+    "a loss that is none": (bad(loss=NonNegative()), "loss must be one of"),
+    "a regularizer that is none": (bad(regularizer=Huber()), "regularizer must be one of"),
     "unknown loss": (
         bad(loss="smooth_hinge"), "loss must be one of.*did you mean 'smoothed_hinge'"
     ),
@@ -184,5 +262,6 @@ BAD = {
 @pytest.mark.parametrize("case", sorted(BAD))
 def test_bad_input_is_refused_with_what_is_wrong_and_what_is_allowed(case):
     call, message = BAD[case]
-    with pytest.raises(ValueError, match=f"(?s){message}"):
+    with pytest.raises(ValueError, match=f"(?s){message}") as refusal:
         call()
+    assert "\n" not in str(refusal.value)

@@ -14,8 +14,8 @@ from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.theory import constants as problem_constants
 from benchmark_dspdc.theory import coupling_constant as coupling
-from benchmark_dspdc.theory.constants import _blocks
 from benchmark_dspdc.theory.coupling_constant import largest_norm2_below, whole
+from benchmark_dspdc.theory.setting import samplers
 
 NAMES = ProblemConstants.NAMES
 KINDS = ("dense", "csr", "factorized", "matrix_risk", "trace_regression", "mt_lmnn")
@@ -43,7 +43,7 @@ def norm2_of(blocks, I=slice(None), J=slice(None)):
 def explicit(problem, blocks, m, q, seed):
     """All five by explicit entries and singular values."""
     p = problem.shape[1]
-    dual, primal = _blocks(METHODS["dspdc"](problem, seed=seed, m=m, q=q))
+    dual, primal = samplers(problem, np.random.SeedSequence(seed), m, q, "partition")
     squares = (blocks ** 2).sum(axis=2)
     return dict(
         Lambda_11=squares.max(), Lambda_p1=squares.sum(axis=1).max(),

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from conftest import OPERATORS, daily, make_problem
 
 from benchmark_dspdc import solve
 from benchmark_dspdc.engine import threads
-from benchmark_dspdc.methods import DSPDC, SPDC
-from benchmark_dspdc.methods import dspdc as module
-from benchmark_dspdc.state.shared_by_threads import Shared, part
+from benchmark_dspdc.methods import DSPDC, SPDC, loop
+from benchmark_dspdc.state.iteration import Block
+from benchmark_dspdc.state.shared_by_threads import Shared, part_of
 
 N, P, D = 90, 40, 7
 BLOCKS = [(20, 21), (50, 9)]     # keeps A'y, keeps A x
@@ -25,12 +26,12 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="threads yield by sch
 @pytest.fixture
 def always(monkeypatch):
     """Iterations of any length are shared, by up to three threads."""
-    monkeypatch.setattr(module, "WORTH", 0.0)
+    monkeypatch.setattr(loop, "WORTH", 0.0)
     monkeypatch.setattr(threads, "available_cpus", lambda: 3)
 
 
 def same(alone, together, calls=(1, 7, 40)):
-    assert isinstance(together._coupling, Shared)
+    assert isinstance(together._loop.state, Shared)
     for count in calls:
         alone.advance(count)
         together.advance(count)
@@ -63,6 +64,7 @@ def test_threads_with_all_kinds_of_steps(always, options):
     same(DSPDC(problem, **options), DSPDC(problem, threads=2, **options), calls=(1, 50, 400))
 
 
+@pytest.mark.nightly
 def test_threads_of_spdc(always):
     problem = make_problem("dense", n=N, p=P, d=D)
     for options in (dict(), dict(steps="dspdc")):
@@ -80,7 +82,7 @@ def test_short_iterations_and_matrices_are_left_to_one_thread(monkeypatch):
     problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
     short = DSPDC(problem, m=20, q=21, threads=2)
     assert short.info["threads"] == 1
-    assert not isinstance(short._coupling, Shared)
+    assert not isinstance(short._loop.state, Shared)
 
 
 def test_sums_longer_than_the_work_on_them_are_left_to_one_thread(always):
@@ -100,8 +102,11 @@ def test_wrong_numbers_of_threads_are_refused(value):
 def test_parts_are_the_whole_and_do_not_overlap():
     for lo, hi in ((0, 1), (3, 11), (0, 64), (5, 100), (7, 7)):
         for count in (1, 2, 3, 4):
-            parts = [part(me, count, lo, hi) for me in range(count)]
-            covered = [k for first, last in parts for k in range(first, last)]
+            shares = [
+                SimpleNamespace(me=me, dual_sums=np.zeros((count, 1))) for me in range(count)
+            ]
+            parts = [part_of(share, Block(None, lo, hi)) for share in shares]
+            covered = [k for _, first, last in parts for k in range(first, last)]
             assert covered == list(range(lo, hi))
 
 
@@ -176,7 +181,7 @@ def test_a_process_that_shared_work_ends(always):
     script = (
         "import numpy as np; from benchmark_dspdc import erm; "
         "from benchmark_dspdc.engine import threads; threads.available_cpus = lambda: 2; "
-        "from benchmark_dspdc.methods import dspdc; dspdc.WORTH = 0.0; "
+        "from benchmark_dspdc.methods import dspdc, loop; loop.WORTH = 0.0; "
         "rng = np.random.default_rng(0); "
         "factors = rng.standard_normal((90, 5)), rng.standard_normal((5, 40)); "
         "problem = erm(factors, np.sign(rng.standard_normal(90)), 'smoothed_hinge'); "

@@ -6,6 +6,7 @@ a zero column, on which DSPDC is hardly faster than Theorem 1 says: at the end a
 the bound is still measured, and code that is slower, or diverges, exceeds it.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from transcriptions import algorithm_1, matrix_algorithm_1, remark_1
 
 from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
 from benchmark_dspdc.methods import DSPDC, METHODS
-from benchmark_dspdc.model.regularizers import coasting
+from benchmark_dspdc.theory.steps import Steps
 
 N, P, D = 12, 8, 2
 SEEDS = 50
@@ -223,15 +224,24 @@ def case(request):
     return vectors(*request.param)
 
 
+#: By day partitions on every operator, and subsets on dense data.
+with_samplings = pytest.mark.parametrize(("case", "sampling"), [
+    pytest.param(
+        case, sampling, id=f"{case[0]}-{sampling}",
+        marks=pytest.mark.nightly if sampling == "subset" and case[0] != "dense" else (),
+    ) for case, sampling in product(CASES, SAMPLINGS)
+], indirect=["case"], scope="module")
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
 def test_theorem_1(case, m, q, sampling, elsewhere):
     start = starting_point(case) if elsewhere else None
     assert_holds(shares(case, m, q, sampling, start=start), left=0.02)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
 def test_theorem_2(case, m, q, sampling):
     # The factor before the power is large, some hundreds: only far down the bound says much.
@@ -240,15 +250,18 @@ def test_theorem_2(case, m, q, sampling):
     assert_holds(shares(case, m, q, sampling, theorem=2, nats=14.0, start=start))
 
 
-MATRICES = {
-    "risk": ("risk", "smoothed_hinge"),
+MATRICES = [
+    pytest.param(("risk", "smoothed_hinge"), id="risk"),
     # Where moduli differ, the theorems are those of the problem in the variables
     # x_j sqrt(lam_j/lam), lam being the least of them.
-    "trace": ("trace", "square", [0.5, 0.3, 0.3, 0.4]),
-}
+    pytest.param(("risk", "smoothed_hinge", [0.5, 0.3, 0.3, 0.4]), id="moduli"),
+    pytest.param(
+        ("trace", "square", [0.5, 0.3, 0.3, 0.4]), id="trace", marks=pytest.mark.nightly
+    ),
+]
 
 
-@pytest.fixture(scope="module", params=MATRICES.values(), ids=MATRICES)
+@pytest.fixture(scope="module", params=MATRICES)
 def matrix_case(request):
     return matrices(*request.param)
 
@@ -326,32 +339,34 @@ def test_other_predicted_rates_are_those_of_their_authors(case):
 
 # Faults -----------------------------------------------------------------------------------------
 
-def steps_times_four(algorithm):
-    n = algorithm.problem.shape[0]
-    tau, sigma = 4 * algorithm.info["tau"], 4 * algorithm.info["sigma"]
-    if algorithm._constants.tau != tau:
-        algorithm._constants = algorithm._constants._replace(
-            tau=tau, tau_over_n=tau / n, coasting=coasting(tau, algorithm.problem.lam)
-        )
-        algorithm._rule = algorithm._rule._replace(rho=n / sigma)
+def longer_steps(of_tau, of_sigma):
+    def fault(algorithm):
+        if algorithm._loop.steps.tau == algorithm.info["tau"]:
+            tau, sigma, theta = (algorithm.info[name] for name in ("tau", "sigma", "theta"))
+            algorithm._loop.set_steps(Steps(of_tau * tau, of_sigma * sigma, theta))
+    return fault
+
+
+steps_times_four = longer_steps(4, 4)
 
 
 def ybar_without_its_factor(algorithm):
-    algorithm._constants = algorithm._constants._replace(boost=1.0)
+    algorithm._loop.steps = algorithm._loop.steps._replace(boost=1.0)
 
 
 def xbar_stays_extrapolated(algorithm):
     # The block that the next iteration would bring back is nothing.
-    algorithm._memory[2] = 0
+    algorithm._loop.blocks.previous[:] = 0
 
 
 def one_draw_for_both(algorithm):
     # Blocks are drawn one iteration ahead. Of the first none is known yet.
-    ahead, dual, primal = algorithm._memory, algorithm._dual.starts, algorithm._primal.starts
+    blocks = algorithm._loop.blocks
+    dual, primal = blocks.dual.starts, blocks.primal.starts
     assert len(dual) == len(primal)
-    if ahead[0, 0] >= 0:
-        k = np.searchsorted(dual, ahead[0, 0])
-        ahead[1] = primal[k:k + 2]
+    if blocks.dual_ahead[0] >= 0:
+        k = np.searchsorted(dual, blocks.dual_ahead[0])
+        blocks.primal_ahead[:] = primal[k:k + 2]
 
 
 def ones(n, lam, b=1.0, operator="dense"):
@@ -434,22 +449,17 @@ def test_a_ybar_without_its_factor_violates_theorem_2():
 
 def test_one_step_doubled_is_no_fault():
     """The theorem has that much to spare; what it finds is worse."""
-    def longer(algorithm):
-        tau = 2 * algorithm.info["tau"]
-        algorithm._constants = algorithm._constants._replace(
-            tau=tau, tau_over_n=tau / N, coasting=coasting(tau, algorithm.problem.lam)
-        )
-    assert_holds(shares(vectors(*CASES[0]), 4, 3, fault=longer, seeds=20))
+    assert_holds(shares(vectors(*CASES[0]), 4, 3, fault=longer_steps(2, 1), seeds=20))
 
 
 # Other starting points --------------------------------------------------------------------------
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@with_samplings
 @pytest.mark.parametrize(("m", "q"), [(4, 3), (5, 1), (1, P)])
 def test_a_run_started_elsewhere_agrees_with_algorithm_1(case, m, q, sampling):
     loss, lambda1 = next(c[1:] for c in CASES if c[0] == case.problem.operator.kind)
     algorithm = DSPDC(case.problem, seed=3, m=m, q=q, sampling=sampling)
-    compare_with_transcription(algorithm, case, m, q, sampling, lambda *rest, start: algorithm_1(
+    compare_with_transcription(algorithm, case, lambda *rest, start: algorithm_1(
         case.A, case.problem.b, loss, lambda1, 0.1, *rest, start=start
     ))
 
@@ -460,7 +470,7 @@ def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     algorithm = DSPDC(case.problem, seed=3, m=m, q=q)
     zero = np.zeros_like(case.x)
     compare_with_transcription(
-        algorithm, case, m, q, "partition",
+        algorithm, case,
         lambda tau, *rest, start: matrix_algorithm_1(
             case.A, case.problem.b, "smoothed_hinge", case.moduli, zero, zero,
             np.full(len(zero), tau), *rest, start=start,
@@ -468,8 +478,7 @@ def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     )
 
 
-def compare_with_transcription(algorithm, case, m, q, sampling, transcription):
-    algorithm.m_, algorithm.q_, algorithm.sampling_ = m, q, sampling
+def compare_with_transcription(algorithm, case, transcription):
     start = starting_point(case)
     start_from(algorithm, *start)
     steps = (algorithm.info[name] for name in ("tau", "sigma", "theta", "r"))

@@ -37,17 +37,22 @@ def remark_1(n, p, m, q, Lambda, lam, gamma, theorem):
 
 
 def algorithm_1(A, b, loss, lambda1, lambda2, tau, sigma, theta, boost, blocks, start=None):
-    """DSPDC as in the paper: every vector is formed, nothing is kept."""
+    """DSPDC as in the paper: every vector is formed, nothing is kept.
+
+    tau and sigma are numbers, or one for each primal and each dual coordinate.
+    """
     n, p = A.shape
+    taus, sigmas = np.broadcast_to(tau, p), np.broadcast_to(sigma, n)
     x, y = (np.zeros(p), np.zeros(n)) if start is None else start
     xbar = x
     for I, J in blocks:
         new_y = y.copy()
         for i in I:
-            new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], n / sigma)
+            new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], n / sigmas[i])
         ybar = y + boost * (new_y - y)
         new_x = x.copy()
-        new_x[J] = primal_step(x[J] - tau / n * (A[:, J].T @ ybar), tau, lambda1, lambda2)
+        gradient = A[:, J].T @ ybar / n
+        new_x[J] = primal_step(x[J] - taus[J] * gradient, taus[J], lambda1, lambda2)
         xbar = x + (theta + 1) * (new_x - x)
         x, y = new_x, new_y
     return x, y
@@ -134,14 +139,18 @@ def matrix_step(C, tau, lam, centre, linear):
 
 def matrix_algorithm_1(D, b, loss, lam, centre, linear, taus, sigma, theta, boost, blocks,
                        start=None):
-    """DSPDC with matrices for coordinates and a primal step for each of them."""
+    """DSPDC with matrices for coordinates and a primal step for each of them.
+
+    sigma is a number, or one for each dual coordinate.
+    """
     n, p, d, _ = D.shape
+    sigmas = np.broadcast_to(sigma, n)
     X, y = (np.zeros((p, d, d)), np.zeros(n)) if start is None else start
     Xbar = X
     for I, J in blocks:
         new_y = y.copy()
         for i in I:
-            new_y[i] = dual_step(loss, np.sum(D[i] * Xbar), b[i], y[i], n / sigma)
+            new_y[i] = dual_step(loss, np.sum(D[i] * Xbar), b[i], y[i], n / sigmas[i])
         ybar = y + boost * (new_y - y)
         new_X = X.copy()
         for j in J:

@@ -123,7 +123,7 @@ def iteration_seconds(operator, loss, m, q, prices=None):
     """Modelled time of an iteration, for arrays of m and q."""
     if prices is None:
         prices = PRICES[operator.kind]
-        prices = prices._replace(dual=prices.dual + loss.dual_nanoseconds)
+        prices = prices._replace(dual=prices.dual + getattr(loss, "dual_nanoseconds", 0.0))
     return 1e-9 * parts(operator, m, q) @ np.array(prices)
 
 

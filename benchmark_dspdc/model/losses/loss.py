@@ -7,7 +7,8 @@ A loss is a NamedTuple, so that numba specialises every kernel on its type.
 ``classification``
     whether labels must be -1 and +1,
 ``dual_nanoseconds``
-    what a dual step takes beyond that of the smoothed hinge, for predicted times.
+    what a dual step takes beyond that of the smoothed hinge, for predicted times; it may
+    be left out.
 
 To add a loss: a file here with the class and the five functions below registered
 for it, and an entry in `benchmark_dspdc.model.losses.LOSSES`.
