@@ -5,7 +5,6 @@ import dataclasses
 import pickle
 from itertools import chain
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import transcriptions
@@ -98,17 +97,6 @@ def test_fenchel_inequality_holds_with_equality_at_the_conjugate_point(shifted):
             value = lam @ np.sum((X - centre) ** 2, axis=(1, 2)) / 2 + np.vdot(linear, X)
             assert reg_value(reg, X) == pytest.approx(value, rel=1e-10)
             assert value + conjugate >= np.vdot(W, X) - 1e-10 * abs(value)
-
-
-def test_conjugate_agrees_with_an_independent_solver():
-    rng = np.random.default_rng(1)
-    reg, lam, centre, linear = random_reg(rng, p=1, d=3)
-    W = rng.standard_normal((1, 3, 3))
-    W = W + W.swapaxes(1, 2)
-    X = cp.Variable((3, 3), PSD=True)
-    gain = cp.sum(cp.multiply(W[0] - linear[0], X)) - lam[0] / 2 * cp.sum_squares(X - centre[0])
-    best = cp.Problem(cp.Maximize(gain)).solve(solver=cp.CLARABEL)
-    assert reg_conjugate(reg, W) == pytest.approx(best, rel=1e-6)
 
 
 def test_a_point_outside_the_cone_has_an_infinite_value(written):
@@ -347,19 +335,6 @@ def test_rank_one_sums_give_the_iterates_of_explicit_matrices(kind, name):
                 pytest.approx(other.info[key], rel=1e-9) if isinstance(value, float)
                 else other.info[key]
             ), key
-
-
-@pytest.mark.parametrize(("name", "options"), [
-    # The constants of so many rows are bounds, which differ.
-    ("dspdc rows", dict(Lambda=1e4)), ("dspdc columns", dict(Lambda=1e4)),
-    ("sdca batches", dict(m=150)),
-])
-def test_rank_one_sums_of_large_groups_give_the_iterates_of_explicit_matrices(name, options):
-    # More vectors than a slice holds and more than points, or one of the two.
-    written = metric_problem(sizes=(160, 8), d=3, n_neighbors=3, n_impostors=3)
-    one, other = (run(problem, name, 0, **options)
-                  for problem in (written.problem, written.explicit()))
-    assert_same_iterates(one, other, 10, 1e-9)
 
 
 @all_moduli
