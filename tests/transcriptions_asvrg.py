@@ -54,7 +54,7 @@ def asvrg_sp(A, b, loss, lambda1, lambda2, gamma, probabilities, batches, tau, l
     return x, y
 
 
-def matrix_asvrg_sp(D, b, loss, lam, moduli, centre, linear, gamma, probabilities, batches, tau,
+def matrix_asvrg_sp(D, b, loss, lam, centre, linear, moduli, gamma, probabilities, batches, tau,
                     length, epochs, L2):
     """The same for blocks D_ij, with the step by the modulus of each block."""
     n, p, d, _ = D.shape

@@ -407,7 +407,9 @@ class RankOneOperator(BlockOperator):
     def miniature(self):
         ends = np.array([[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5]])
         blocks = "own" if self.common < 0 else ("shared" if self.own[0] < 0 else "both")
+        # Rows of one group have kernels of their own.
+        terms = [0, 1, 1, 2, 3, 4, 4, 5] if self._one_group else [0, 3, 1, 4, 2, 5, 0, 4]
         return RankOneOperator(
             np.arange(12.0).reshape(6, 2) % 5.0, [0, 3, 6], ends, [0, 3, 6], [0, 2, 4, 6, 8],
-            [0, 1, 1, 2, 3, 4, 4, 5], [1, -1] * 4, blocks,
+            terms, [1, -1] * 4, blocks,
         )
