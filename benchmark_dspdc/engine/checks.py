@@ -78,6 +78,19 @@ def as_array(array, name, ndim):
     return out
 
 
+def check_buffer(array, shape, name):
+    """Raise unless it is an array of this shape that compiled loops can write to."""
+    given = type(array).__name__
+    if isinstance(array, np.ndarray):
+        fits = array.dtype == np.float64 and array.shape == shape
+        if fits and array.flags.c_contiguous and array.flags.writeable:
+            return
+        given = f"{array.dtype} of shape {array.shape}"
+    raise ValueError(
+        f"{name} must be a writable C-contiguous float64 array of shape {shape}, got {given}"
+    )
+
+
 def as_csr(matrix, name):
     """A finite float64 CSR array, indices sorted and unique, without touching the given one."""
     if matrix.ndim != 2:

@@ -39,7 +39,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import get_cython_function_address, intrinsic
 
+from .checks import check_buffer
 from .kernel_cache import njit
+from .simd import aligned
 from .threads import side_by_side
 
 #: Of the error allowed, 1e-12 of the Frobenius norm: what a matrix that counts
@@ -276,29 +278,27 @@ def _defect(diagonal, off, values, Z, count):
     return math.sqrt(residual) + math.sqrt(skewness) * top
 
 
-@njit(nogil=True)
-def _weigh(values, Z, count):
-    """Multiply the first rows of Z by the roots of |values|."""
-    for k in range(count):
-        root = math.sqrt(abs(values[k]))
-        for i in range(Z.shape[1]):
-            Z[k, i] *= root
-
-
 # LAPACK ---------------------------------------------------------------------------
 
-#: Routines, each with its library and its number of arguments.
+#: Routines, each with its arguments: letters for choices, else parts of a workspace.
 ROUTINES = {
-    "dpotrf": ("lapack", 5), "dsytrd": ("lapack", 10), "dstedc": ("lapack", 11),
-    "dsteqr": ("lapack", 8), "dormtr": ("lapack", 13), "dsyrk": ("blas", 10),
+    "dpotrf": "U n A n info",
+    "dsytrd": "L n A n diagonal off tau work size info",
+    "dstedc": "I n values off_copy Z n work size iwork isize info",
+    "dsteqr": "I n values off_copy Z n work info",
+    "dormtr": "L L N n count A n tau Z n work size info",
+    "dsyrk": "U N n count one Z n zero A n",
 }
+LETTERS = np.frombuffer(b"ILNU", np.uint8)
+
 #: Bytes of a line of the table of calls: a routine's address and those of its arguments.
 LINE = 8 * 14
 POTRF, SYTRD, STEDC, STEQR, ORMTR, SYRK = range(0, 6 * LINE, LINE)
 
-#: Places of the scalars that LAPACK reads or writes. They are 64 bits wide and
-#: begin as zeros, so that LAPACK may have integers of 32 bits as well as of 64.
-N, INFO, COUNT, SIZE, ISIZE = range(5)
+#: The scalars that LAPACK reads or writes, and places of two of them. They are 64 bits wide
+#: and begin as zeros, so that LAPACK may have integers of 32 bits as well as of 64.
+INTEGERS = ("n", "info", "count", "size", "isize")
+INFO, COUNT = 1, 2
 
 
 @intrinsic(prefer_literal=True)
@@ -349,50 +349,27 @@ def make_workspace(d):
     size, isize = 64 + 64 * d + d * d, 3 + 5 * d
     lengths = dict(
         A=d * d, Z=d * d, values=d, diagonal=d, off=d, off_copy=d, tau=d, work=size,
-        iwork=isize, integers=5, reals=2, calls=len(ROUTINES) * LINE // 8,
+        iwork=isize, integers=len(INTEGERS), reals=2, calls=len(ROUTINES) * LINE // 8,
     )
-    padded = {name: -(-length // 8) * 8 for name, length in lengths.items()}
-    memory = np.zeros(sum(padded.values()) + 8)
-    at, part, begin = {}, {}, (-memory.ctypes.data % 64) // 8
-    for name, length in padded.items():
-        part[name] = memory[begin:begin + lengths[name]]
-        at[name] = memory.ctypes.data + 8 * begin
-        begin += length
-    part["reals"][1] = 1.0
-    integers = part["integers"].view(np.int64)
-    integers[[N, SIZE, ISIZE]] = d, size, isize
-    part["calls"].view(np.int64)[:] = _table(at).ravel()
-    kept = {name: part[name] for name in Workspace._fields if name in part}
-    return Workspace(**kept | dict(
-        calls=at["calls"], integers=integers, A=part["A"].reshape(d, d),
-        Z=part["Z"].reshape(d, d),
-    ))
+    ends = np.cumsum([-(-length // 8) * 8 for length in lengths.values()])
+    pieces = zip(lengths.items(), np.split(aligned(ends[-1]), ends[:-1]), strict=True)
+    part = {name: piece[:length] for (name, length), piece in pieces}
+    part["reals"][:] = 0.0, 1.0
+    part["integers"] = part["integers"].view(np.int64)
+    part["integers"][:] = d, 0, 0, size, isize
 
-
-#: One letter for each choice that LAPACK is told.
-_LETTERS = np.frombuffer(b"ILNU", np.uint8)
-
-
-def _table(at):
-    """The table of calls, from the addresses of the parts of a workspace."""
-    I, L, no, U = range(_LETTERS.ctypes.data, _LETTERS.ctypes.data + 4)
-    n, info, count, size, isize = range(at["integers"], at["integers"] + 40, 8)
-    A, Z, values, diagonal, off, off_copy, tau, work, iwork = (at[name] for name in (
-        "A", "Z", "values", "diagonal", "off", "off_copy", "tau", "work", "iwork"))
-    zero, one = at["reals"], at["reals"] + 8
-    arguments = dict(
-        dpotrf=(U, n, A, n, info),
-        dsytrd=(L, n, A, n, diagonal, off, tau, work, size, info),
-        dstedc=(I, n, values, off_copy, Z, n, work, size, iwork, isize, info),
-        dsteqr=(I, n, values, off_copy, Z, n, work, info),
-        dormtr=(L, L, no, n, count, A, n, tau, Z, n, work, size, info),
-        dsyrk=(U, no, n, count, one, Z, n, zero, A, n),
-    )
-    table = np.zeros((len(ROUTINES), LINE // 8), np.int64)
-    for line, (name, (library, n_arguments)) in zip(table, ROUTINES.items(), strict=True):
-        line[0] = get_cython_function_address(f"scipy.linalg.cython_{library}", name)
-        line[1:1 + n_arguments] = arguments[name]
-    return table
+    at = {name: array.ctypes.data for name, array in part.items()}
+    at |= {name: at["integers"] + 8 * k for k, name in enumerate(INTEGERS)}
+    at |= {"zero": at["reals"], "one": at["reals"] + 8}
+    at |= {letter: LETTERS.ctypes.data + k for k, letter in enumerate("ILNU")}
+    table = part["calls"].view(np.int64).reshape(len(ROUTINES), -1)
+    for line, (routine, arguments) in zip(table, ROUTINES.items(), strict=True):
+        library = "blas" if routine == "dsyrk" else "lapack"
+        address = get_cython_function_address(f"scipy.linalg.cython_{library}", routine)
+        given = [at[name] for name in arguments.split()]
+        line[:1 + len(given)] = address, *given
+    part |= dict(calls=at["calls"], A=part["A"].reshape(d, d), Z=part["Z"].reshape(d, d))
+    return Workspace(*(part[name] for name in Workspace._fields))
 
 
 _kept = threading.local()
@@ -556,7 +533,10 @@ def _begin(space, M, bits, last_negative, last_positive):
 @njit(nogil=True)
 def _end(space, M, keep, count, factor):
     """M = keep M + the sum of |l| v v' over the eigenpairs in the first rows of `Z`."""
-    _weigh(space.values, space.Z, count)
+    for k in range(count):
+        root = math.sqrt(abs(space.values[k]))
+        for i in range(space.Z.shape[1]):
+            space.Z[k, i] *= root
     space.integers[COUNT] = count
     if count > 0:
         _call(space.calls + ORMTR, 13)
@@ -642,7 +622,10 @@ class Projector:
         int
             How many eigendecompositions were done; Cholesky settled the others.
         """
-        self._check(blocks, matrices)
+        check_buffer(matrices, (len(blocks), self.d, self.d), "matrices")
+        for block in blocks:
+            if not 0 <= block < self.p:
+                raise ValueError(f"blocks must be from 0 to {self.p - 1}, got {block}")
         bits = matrices.view(np.int64)
         # Read before and written after, so that threads cannot change what is tried.
         tasks = [(k, int(block), *self.signs[block].tolist()) for k, block in enumerate(blocks)]
@@ -658,24 +641,6 @@ class Projector:
         for block, (negative, positive, _) in zip(blocks, done, strict=True):
             self.signs[block] = negative, positive
         return sum(decomposed for _, _, decomposed in done)
-
-    def _check(self, blocks, matrices):
-        expected = (len(blocks), self.d, self.d)
-        if not (isinstance(matrices, np.ndarray) and matrices.dtype == np.float64
-                and matrices.flags.c_contiguous and matrices.flags.writeable
-                and matrices.shape == expected):
-            given = (
-                f"{matrices.dtype} of shape {matrices.shape}"
-                if isinstance(matrices, np.ndarray) else type(matrices).__name__
-            )
-            raise ValueError(
-                f"matrices must be a writeable C-contiguous float64 array of shape {expected}, "
-                f"got {given}"
-            )
-        outside = [block for block in blocks if not 0 <= block < self.p]
-        if outside:
-            raise ValueError(f"blocks must be from 0 to {self.p - 1}, got {outside[0]}")
-
 
 def _batch(matrices):
     """A new C-contiguous float64 array (n, d, d) and the shape given."""

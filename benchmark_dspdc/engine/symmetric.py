@@ -7,7 +7,7 @@ the diagonal times ``sqrt(2)``. It has ``t = d (d + 1) / 2`` entries, and ``<A, 
 
 import numpy as np
 
-from .checks import check_int
+from .checks import check_buffer, check_int
 from .dispatch import index
 from .kernel_cache import njit
 
@@ -39,17 +39,7 @@ def pack(matrices, out=None):
     matrices : array_like of shape (..., d, d)
         Square matrices; of each, ``(D + D') / 2`` is packed. Not modified.
     out : ndarray of shape (..., t), optional
-        Where to write; float64, C-contiguous, with ``t = d (d + 1) / 2``.
-
-    Returns
-    -------
-    ndarray of shape (..., t)
-        ``out`` if given, else a new array.
-
-    Raises
-    ------
-    ValueError
-        If the matrices are not square or ``out`` does not fit.
+        Where to write, ``t = d (d + 1) / 2``; else a new array is made.
     """
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2] or not matrices.shape[-1]:
@@ -63,7 +53,7 @@ def pack(matrices, out=None):
 
 
 def unpack(packed, d, out=None):
-    """Write packed matrices out.
+    """Write packed matrices out; they are exactly symmetric.
 
     Parameters
     ----------
@@ -72,17 +62,7 @@ def unpack(packed, d, out=None):
     d : int
         Order of the matrices.
     out : ndarray of shape (..., d, d), optional
-        Where to write; float64, C-contiguous.
-
-    Returns
-    -------
-    ndarray of shape (..., d, d)
-        ``out`` if given, else a new array. The matrices are exactly symmetric.
-
-    Raises
-    ------
-    ValueError
-        If the length is not that of order ``d`` or ``out`` does not fit.
+        Where to write; else a new array is made.
     """
     d = check_int(d, "d")
     packed = np.ascontiguousarray(packed, dtype=np.float64)
@@ -98,12 +78,7 @@ def unpack(packed, d, out=None):
 def _prepare(out, shape):
     if out is None:
         return np.empty(shape)
-    fits = isinstance(out, np.ndarray) and out.dtype == np.float64 and out.shape == shape
-    if not fits or not out.flags.c_contiguous or not out.flags.writeable:
-        given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise ValueError(
-            f"out must be a writable C-contiguous float64 array of shape {shape}, got {given}"
-        )
+    check_buffer(out, shape, "out")
     return out
 
 

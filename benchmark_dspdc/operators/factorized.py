@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ..engine.checks import as_array
+from ..engine.simd import aligned
 from ..engine.threads import single_threaded
 from .gram import (
     Pairs,
@@ -18,7 +19,7 @@ from .gram import (
     top_eigenvalue,
 )
 from .operator import Operator
-from .row_loops import DenseRows, aligned, multiply, multiply_transposed
+from .row_loops import DenseRows, multiply, multiply_transposed
 
 
 class FactorizedOperator(Operator):

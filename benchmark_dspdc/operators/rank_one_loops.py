@@ -16,12 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.dispatch import index
 from ..engine.kernel_cache import njit
-from ..engine.simd import fma, load, mul, prefetch, splat, store
+from ..engine.simd import aligned, fma, mul, prefetch, store, vectors_of
 from ..engine.symmetric import ROOT, packed_length
 
-#: Vectors whose forms are computed together, four registers of four.
+#: Vectors whose forms are computed together.
 LANES = 16
+
+load16, splat16 = vectors_of(LANES)
+load8, splat8 = vectors_of(8)
 
 #: Vectors that are summed together: two slices of order 128 stay in the
 #: second-level cache.
@@ -98,10 +102,10 @@ def workspace(d):
         width = (d + 7) // 8 * 8
         spaces.clear()
         spaces[d] = Workspace(
-            np.zeros(max(d * LANES, SLICE)), np.zeros(LANES), np.zeros(SLICE),
-            np.zeros(packed_length(d)),
+            aligned(max(d * LANES, SLICE)), aligned(LANES), aligned(SLICE),
+            aligned(packed_length(d)),
             # One row more, and six more: a tile may reach over the last one.
-            np.zeros((SLICE + 1, width)), np.zeros((SLICE, width)), np.zeros((width + 6, width)),
+            aligned((SLICE + 1, width)), aligned((SLICE, width)), aligned((width + 6, width)),
         )
     return spaces[d]
 
@@ -225,65 +229,22 @@ def forms_of_lanes(M, d, V, out):
 
     That is the sum over a of v_a (m_aa v_a + sqrt(2) sum over c < a of m_ac v_c).
     """
-    zero = splat(0.0)
-    root = splat(ROOT)
-    q0 = zero
-    q1 = zero
-    q2 = zero
-    q3 = zero
+    zero, root = splat16(0.0), splat16(ROOT)
+    forms = zero
     for a in range(0, d - 1, 2):
         row = a * (a + 1) // 2
         below = row + a + 1
-        s0 = zero
-        s1 = zero
-        s2 = zero
-        s3 = zero
-        t0 = zero
-        t1 = zero
-        t2 = zero
-        t3 = zero
+        s = t = zero
         for c in range(a):
-            v0 = load(V, c * LANES)
-            v1 = load(V, c * LANES + 4)
-            v2 = load(V, c * LANES + 8)
-            v3 = load(V, c * LANES + 12)
-            m = splat(M[row + c])
-            s0 = fma(m, v0, s0)
-            s1 = fma(m, v1, s1)
-            s2 = fma(m, v2, s2)
-            s3 = fma(m, v3, s3)
-            m = splat(M[below + c])
-            t0 = fma(m, v0, t0)
-            t1 = fma(m, v1, t1)
-            t2 = fma(m, v2, t2)
-            t3 = fma(m, v3, t3)
-        v0 = load(V, a * LANES)
-        v1 = load(V, a * LANES + 4)
-        v2 = load(V, a * LANES + 8)
-        v3 = load(V, a * LANES + 12)
-        m = splat(M[row + a])
-        q0 = fma(fma(m, v0, mul(root, s0)), v0, q0)
-        q1 = fma(fma(m, v1, mul(root, s1)), v1, q1)
-        q2 = fma(fma(m, v2, mul(root, s2)), v2, q2)
-        q3 = fma(fma(m, v3, mul(root, s3)), v3, q3)
-        m = splat(M[below + a])
-        t0 = fma(m, v0, t0)
-        t1 = fma(m, v1, t1)
-        t2 = fma(m, v2, t2)
-        t3 = fma(m, v3, t3)
-        v0 = load(V, (a + 1) * LANES)
-        v1 = load(V, (a + 1) * LANES + 4)
-        v2 = load(V, (a + 1) * LANES + 8)
-        v3 = load(V, (a + 1) * LANES + 12)
-        m = splat(M[below + a + 1])
-        q0 = fma(fma(m, v0, mul(root, t0)), v0, q0)
-        q1 = fma(fma(m, v1, mul(root, t1)), v1, q1)
-        q2 = fma(fma(m, v2, mul(root, t2)), v2, q2)
-        q3 = fma(fma(m, v3, mul(root, t3)), v3, q3)
-    store(out, 0, q0)
-    store(out, 4, q1)
-    store(out, 8, q2)
-    store(out, 12, q3)
+            v = load16(V, c * LANES)
+            s = fma(splat16(M[index(None, row + c)]), v, s)
+            t = fma(splat16(M[index(None, below + c)]), v, t)
+        v = load16(V, a * LANES)
+        forms = fma(fma(splat16(M[index(None, row + a)]), v, mul(root, s)), v, forms)
+        t = fma(splat16(M[index(None, below + a)]), v, t)
+        v = load16(V, (a + 1) * LANES)
+        forms = fma(fma(splat16(M[index(None, below + a + 1)]), v, mul(root, t)), v, forms)
+    store(out, 0, forms)
     if d % 2 == 1:
         a = d - 1
         row = a * (a + 1) // 2
@@ -361,68 +322,32 @@ def add_slice(D, T, count, width, fresh, W):
 
     In tiles of 6 x 8, which may reach above the diagonal and below the last row.
     """
-    zero = splat(0.0)
+    zero = splat8(0.0)
     for a in range(0, width, 6):
         for c in range(0, min(a + 6, width), 8):
             at = a * width + c
-            s00 = zero
-            s01 = zero
-            s10 = zero
-            s11 = zero
-            s20 = zero
-            s21 = zero
-            s30 = zero
-            s31 = zero
-            s40 = zero
-            s41 = zero
-            s50 = zero
-            s51 = zero
+            s0 = s1 = s2 = s3 = s4 = s5 = zero
             if not fresh:
-                s00 = load(W, at)
-                s01 = load(W, at + 4)
-                s10 = load(W, at + width)
-                s11 = load(W, at + width + 4)
-                s20 = load(W, at + 2 * width)
-                s21 = load(W, at + 2 * width + 4)
-                s30 = load(W, at + 3 * width)
-                s31 = load(W, at + 3 * width + 4)
-                s40 = load(W, at + 4 * width)
-                s41 = load(W, at + 4 * width + 4)
-                s50 = load(W, at + 5 * width)
-                s51 = load(W, at + 5 * width + 4)
+                s0 = load8(W, at)
+                s1 = load8(W, at + width)
+                s2 = load8(W, at + 2 * width)
+                s3 = load8(W, at + 3 * width)
+                s4 = load8(W, at + 4 * width)
+                s5 = load8(W, at + 5 * width)
             for k in range(count):
-                t0 = load(T, k * width + c)
-                t1 = load(T, k * width + c + 4)
-                v = splat(D[k, a])
-                s00 = fma(v, t0, s00)
-                s01 = fma(v, t1, s01)
-                v = splat(D[k, a + 1])
-                s10 = fma(v, t0, s10)
-                s11 = fma(v, t1, s11)
-                v = splat(D[k, a + 2])
-                s20 = fma(v, t0, s20)
-                s21 = fma(v, t1, s21)
-                v = splat(D[k, a + 3])
-                s30 = fma(v, t0, s30)
-                s31 = fma(v, t1, s31)
-                v = splat(D[k, a + 4])
-                s40 = fma(v, t0, s40)
-                s41 = fma(v, t1, s41)
-                v = splat(D[k, a + 5])
-                s50 = fma(v, t0, s50)
-                s51 = fma(v, t1, s51)
-            store(W, at, s00)
-            store(W, at + 4, s01)
-            store(W, at + width, s10)
-            store(W, at + width + 4, s11)
-            store(W, at + 2 * width, s20)
-            store(W, at + 2 * width + 4, s21)
-            store(W, at + 3 * width, s30)
-            store(W, at + 3 * width + 4, s31)
-            store(W, at + 4 * width, s40)
-            store(W, at + 4 * width + 4, s41)
-            store(W, at + 5 * width, s50)
-            store(W, at + 5 * width + 4, s51)
+                t = load8(T, k * width + c)
+                s0 = fma(splat8(D[index(None, k), index(None, a)]), t, s0)
+                s1 = fma(splat8(D[index(None, k), index(None, a + 1)]), t, s1)
+                s2 = fma(splat8(D[index(None, k), index(None, a + 2)]), t, s2)
+                s3 = fma(splat8(D[index(None, k), index(None, a + 3)]), t, s3)
+                s4 = fma(splat8(D[index(None, k), index(None, a + 4)]), t, s4)
+                s5 = fma(splat8(D[index(None, k), index(None, a + 5)]), t, s5)
+            store(W, at, s0)
+            store(W, at + width, s1)
+            store(W, at + 2 * width, s2)
+            store(W, at + 3 * width, s3)
+            store(W, at + 4 * width, s4)
+            store(W, at + 5 * width, s5)
 
 
 @njit(inline=True)

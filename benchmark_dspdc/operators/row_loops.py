@@ -82,22 +82,9 @@ def dense_dots(rows, order, lo, hi, v, out):
     zero = splat(0.0)
     k = lo
     while k + 8 <= hi:
-        r0 = at(order, k)
-        r1 = at(order, k + 1)
-        r2 = at(order, k + 2)
-        r3 = at(order, k + 3)
-        r4 = at(order, k + 4)
-        r5 = at(order, k + 5)
-        r6 = at(order, k + 6)
-        r7 = at(order, k + 7)
-        s0 = zero
-        s1 = zero
-        s2 = zero
-        s3 = zero
-        s4 = zero
-        s5 = zero
-        s6 = zero
-        s7 = zero
+        r0, r1, r2, r3 = at(order, k), at(order, k + 1), at(order, k + 2), at(order, k + 3)
+        r4, r5, r6, r7 = at(order, k + 4), at(order, k + 5), at(order, k + 6), at(order, k + 7)
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
         for j in range(0, whole, 4):
             vj = load(v, j)
             s0 = fma(load(a, r0 * d + j), vj, s0)
@@ -115,10 +102,8 @@ def dense_dots(rows, order, lo, hi, v, out):
                 out[k - lo + l] += a[at(order, k + l), j] * v[j]
         k += 8
     while k + 2 <= hi:
-        r0 = at(order, k)
-        r1 = at(order, k + 1)
-        s0 = zero
-        s1 = zero
+        r0, r1 = at(order, k), at(order, k + 1)
+        s0 = s1 = zero
         for j in range(0, whole, 4):
             vj = load(v, j)
             s0 = fma(load(a, r0 * d + j), vj, s0)
@@ -132,10 +117,7 @@ def dense_dots(rows, order, lo, hi, v, out):
     if k < hi:
         i = at(order, k)
         i0 = i * d
-        s0 = zero
-        s1 = zero
-        s2 = zero
-        s3 = zero
+        s0 = s1 = s2 = s3 = zero
         j = 0
         while j + 16 <= d:
             s0 = fma(load(a, i0 + j), load(v, j), s0)
@@ -161,32 +143,21 @@ def dense_axpy(rows, order, lo, hi, coef, v):
     k = lo
     while k + 8 <= hi:
         c = k - lo
-        i0 = at(order, k) * d
-        i1 = at(order, k + 1) * d
-        i2 = at(order, k + 2) * d
-        i3 = at(order, k + 3) * d
-        i4 = at(order, k + 4) * d
-        i5 = at(order, k + 5) * d
-        i6 = at(order, k + 6) * d
-        i7 = at(order, k + 7) * d
-        c0 = splat(coef[c])
-        c1 = splat(coef[c + 1])
-        c2 = splat(coef[c + 2])
-        c3 = splat(coef[c + 3])
-        c4 = splat(coef[c + 4])
-        c5 = splat(coef[c + 5])
-        c6 = splat(coef[c + 6])
-        c7 = splat(coef[c + 7])
+        i0, i1, i2, i3 = at(order, k), at(order, k + 1), at(order, k + 2), at(order, k + 3)
+        i4, i5, i6, i7 = at(order, k + 4), at(order, k + 5), at(order, k + 6), at(order, k + 7)
+        c0, c1, c2 = splat(coef[c]), splat(coef[c + 1]), splat(coef[c + 2])
+        c3, c4, c5 = splat(coef[c + 3]), splat(coef[c + 4]), splat(coef[c + 5])
+        c6, c7 = splat(coef[c + 6]), splat(coef[c + 7])
         for j in range(0, whole, 4):
             # Two chains, so that the next multiply-add need not wait.
-            s = fma(c0, load(a, i0 + j), load(v, j))
-            t = mul(c1, load(a, i1 + j))
-            s = fma(c2, load(a, i2 + j), s)
-            t = fma(c3, load(a, i3 + j), t)
-            s = fma(c4, load(a, i4 + j), s)
-            t = fma(c5, load(a, i5 + j), t)
-            s = fma(c6, load(a, i6 + j), s)
-            t = fma(c7, load(a, i7 + j), t)
+            s = fma(c0, load(a, i0 * d + j), load(v, j))
+            t = mul(c1, load(a, i1 * d + j))
+            s = fma(c2, load(a, i2 * d + j), s)
+            t = fma(c3, load(a, i3 * d + j), t)
+            s = fma(c4, load(a, i4 * d + j), s)
+            t = fma(c5, load(a, i5 * d + j), t)
+            s = fma(c6, load(a, i6 * d + j), s)
+            t = fma(c7, load(a, i7 * d + j), t)
             store(v, j, add(s, t))
         for j in range(whole, d):
             for l in range(8):
@@ -262,16 +233,11 @@ def sparse_dots(rows, order, lo, hi, v, out):
 @njit(inline=True, reassociate=False)
 def _sparse_dot(data, columns, start, end, v):
     # Four sums by hand; one alone would wait for each addition.
-    one, four = np.uint64(1), np.uint64(4)
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    s3 = 0.0
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    s0 = s1 = s2 = s3 = 0.0
     e = start
     while e + four <= end:
-        e1 = e + one
-        e2 = e1 + one
-        e3 = e2 + one
+        e1, e2, e3 = e + one, e + two, e + three
         s0 += data[e] * v[columns[e]]
         s1 += data[e1] * v[columns[e1]]
         s2 += data[e2] * v[columns[e2]]
@@ -353,13 +319,3 @@ def multiply_transposed(rows, y, out):
     """out = M' y."""
     out[:] = 0.0
     rows_axpy(rows, None, 0, y.shape[0], y, out)
-
-
-# Memory ----------------------------------------------------------------------
-
-def aligned(shape):
-    """A zero array whose data start at a cache line, so that no vector load straddles two."""
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 8)
-    skip = (-raw.ctypes.data // 8) % 8
-    return raw[skip:skip + size].reshape(shape)

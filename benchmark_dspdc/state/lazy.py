@@ -13,10 +13,10 @@ import numpy as np
 
 from ..engine.dispatch import at, entry, generic
 from ..engine.kernel_cache import njit
-from ..engine.simd import prefetch
+from ..engine.simd import aligned, prefetch
 from ..model.regularizers import reg_prox
 from ..model.regularizers.coasting import coast, coast_and_add, coasting
-from ..operators.row_loops import TILE, SparseRows, aligned, row_span, rows_prefetch, rows_size
+from ..operators.row_loops import TILE, SparseRows, row_span, rows_prefetch, rows_size
 from .iteration import (
     Point,
     announce,

@@ -23,13 +23,13 @@ import numpy as np
 from ..engine.dispatch import index
 from ..engine.kernel_cache import njit
 from ..engine.sampling import Partition
+from ..engine.simd import aligned
 from ..operators.factorized import FactorizedOperator
 from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
     TILE,
     DenseRows,
     absorb,
-    aligned,
     discard,
     multiply_transposed,
     rows_axpy,

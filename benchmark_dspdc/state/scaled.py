@@ -14,8 +14,9 @@ import numpy as np
 from ..engine.dispatch import at, generic
 from ..engine.kernel_cache import njit
 from ..engine.sampling import Partition
+from ..engine.simd import aligned
 from ..model.regularizers import reg_prox, reg_thresholds
-from ..operators.row_loops import TILE, SparseRows, aligned, row_span
+from ..operators.row_loops import TILE, SparseRows, row_span
 from ..operators.sparse import SparseOperator
 from .iteration import (
     Point,
