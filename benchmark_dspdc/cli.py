@@ -3,7 +3,6 @@
 import argparse
 import sys
 import traceback
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -42,62 +41,113 @@ def _parser():
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    summary = commands.add_parser(
-        "summary", help="print a table of a result file: time and passes to common gaps"
+    def command(name, run, help):
+        made = commands.add_parser(name, help=help)
+        made.set_defaults(run=run)
+        return made
+
+    summary = command(
+        "summary", _summary, "print a table of a result file: time and passes to common gaps"
     )
     summary.add_argument(
         "results", nargs="*", type=Path,
         help="parquet files of `benchopt run` (default: the newest under outputs/)",
     )
-    summary.set_defaults(run=_summary)
 
-    figure = commands.add_parser("figure", help="draw the gaps of a result file over time or work")
+    figure = command("figure", _figure, "draw the gaps of a result file over time or work")
     figure.add_argument("results", nargs="*", type=Path, help="as for summary")
     figure.add_argument("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
     figure.add_argument(
         "-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds"
     )
-    figure.set_defaults(run=_figure)
 
-    run = commands.add_parser(
-        "run", help="`benchopt run` with a config, and a summary; Ctrl-C keeps what was measured; "
-                    "3 if solvers failed",
-    )
+    run = command("run", _run, "`benchopt run` with a config, and a summary; Ctrl-C keeps what "
+                               "was measured; 3 if solvers failed")
     run.add_argument("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
-    run.add_argument(
-        "--name", default=None, help="of the result file under outputs/ (default: the config's)"
-    )
+    run.add_argument("--name", help="of the result file under outputs/ (default: the config's)")
     run.add_argument(
         "more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --"
     )
-    run.set_defaults(run=_run)
 
-    report = commands.add_parser(
-        "report", help="one HTML page, figures and verdicts on the paper's claims"
+    report = command(
+        "report", _report, "one HTML page, figures and verdicts on the paper's claims"
     )
     report.add_argument("results", nargs="*", type=Path, help="as for summary; may be several")
-    report.add_argument("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
-    report.set_defaults(run=_report)
-
-    figures = commands.add_parser(
-        "figures", help="run the paper's figures within a budget, and write their report"
+    figures = command(
+        "figures", _figures, "run the paper's figures within a budget, and write their report"
     )
+    for writes in (report, figures):
+        writes.add_argument(
+            "-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR"
+        )
     figures.add_argument("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
     figures.add_argument(
-        "-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR"
+        "--download", action="store_true", help="data that is not available may be downloaded"
     )
-    figures.add_argument(
-        "--download", action="store_true", help="data that is not at hand may be downloaded"
-    )
-    figures.add_argument(
-        "--only", nargs="+", default=None, metavar="NAME", help="figure1, figure2, ..."
-    )
-    figures.set_defaults(run=_figures)
+    figures.add_argument("--only", nargs="+", metavar="NAME", help="figure1, figure2, ...")
 
-    regress = commands.add_parser(
-        "regress", help="compare result files with a baseline: 0 no regression, 1 regression, "
-                        "2 cannot compare",
+    _add_regress(command)
+
+    trend = command("trend", _trend, "the figures of many result files over time, as one page")
+    trend.add_argument(
+        "results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders"
     )
+    trend.add_argument("-o", "--output", type=Path, default=Path("outputs/trend.html"))
+
+    complexity = command(
+        "complexity", _complexity, "the paper's tables of rates, with the numbers of a problem"
+    )
+    complexity.add_argument(
+        "target", metavar="TARGET",
+        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"",
+    )
+    complexity.add_argument(
+        "-o", "--objective", metavar="OBJECTIVE",
+        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)",
+    )
+    complexity.add_argument(
+        "--results", type=Path, metavar="FILE",
+        help="a parquet file of `benchopt run` to compare with",
+    )
+    complexity.add_argument("--eps", type=float, default=1e-6, help="relative accuracy")
+    for name, total in (("m", "n"), ("q", "p")):
+        complexity.add_argument(
+            f"-{name}", type=_size, help=f"block size of DSPDC, a count or a fraction of {total}"
+        )
+
+    importer = command(
+        "import-libsvm", _import_libsvm, "put a LIBSVM file that you have into libsvmdata's cache"
+    )
+    importer.add_argument("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
+    importer.add_argument("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
+    importer.add_argument(
+        "--n-features", type=int, help="number of columns, if the file lacks some"
+    )
+    importer.add_argument(
+        "--max-bytes", type=int,
+        help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
+             "times its own size and 16 MiB)",
+    )
+
+    speed = command("speed", _speed, "measure every kernel, and the machine in the same run")
+    speed.add_argument("--only", metavar="WORD", help="only the groups whose name has this word")
+    speed.add_argument(
+        "--data", type=Path, metavar="DIR",
+        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
+    )
+    speed.add_argument(
+        "--peers", action="store_true",
+        help="instead, time our methods beside other packages (pip install .[peers])",
+    )
+    for writes in (complexity, speed):
+        writes.add_argument("--json", type=Path, help="also write the figures there")
+    return parser
+
+
+def _add_regress(command):
+    """The command `regress` with its options."""
+    regress = command("regress", _regress, "compare result files with a baseline: 0 no "
+                                           "regression, 1 regression, 2 cannot compare")
     regress.add_argument(
         "results", nargs="*", type=Path,
         help="parquet files (or --run). Those with different curves are one run, such as the "
@@ -114,15 +164,15 @@ def _parser():
         help="write the methods that the baseline lacks into it, unless others are worse",
     )
     regress.add_argument(
-        "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
+        "--run", type=Path, nargs="+", metavar="CONFIG", dest="configs",
         help="run configs first, and for times another commit beside them",
     )
     regress.add_argument(
-        "--repeat", type=int, default=None, metavar="K",
+        "--repeat", type=int, metavar="K",
         help="with --run, how often (default: 1; for --update and --add 2)",
     )
     regress.add_argument(
-        "--against", default=None, metavar="COMMIT",
+        "--against", metavar="COMMIT",
         help="with --run, the commit whose times count, run on this machine (default: the one "
              "that has last changed the baseline)",
     )
@@ -132,79 +182,8 @@ def _parser():
         help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
     kinds.add_argument("--time-only", action="store_true", help="compare times alone")
-    regress.add_argument(
-        "--json", type=Path, default=None, help="also write all figures there, or the error"
-    )
-    regress.add_argument("--junit", type=Path, default=None, help="also write a JUnit file there")
-    regress.set_defaults(run=_regress)
-
-    trend = commands.add_parser(
-        "trend", help="the figures of many result files over time, as one page"
-    )
-    trend.add_argument(
-        "results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders"
-    )
-    trend.add_argument("-o", "--output", type=Path, default=Path("outputs/trend.html"))
-    trend.set_defaults(run=_trend)
-
-    complexity = commands.add_parser(
-        "complexity", help="the paper's tables of rates, with the numbers of a problem"
-    )
-    complexity.add_argument(
-        "target", metavar="TARGET",
-        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"",
-    )
-    complexity.add_argument(
-        "-o", "--objective", default=None, metavar="OBJECTIVE",
-        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)",
-    )
-    complexity.add_argument(
-        "--results", type=Path, default=None, metavar="FILE",
-        help="a parquet file of `benchopt run` to compare with",
-    )
-    complexity.add_argument("--eps", type=float, default=1e-6, help="relative accuracy")
-    for name, total in (("m", "n"), ("q", "p")):
-        complexity.add_argument(
-            f"-{name}", type=_size, default=None,
-            help=f"block size of DSPDC, a count or a fraction of {total}",
-        )
-    complexity.add_argument("--json", type=Path, default=None, help="also write the figures there")
-    complexity.set_defaults(run=_complexity)
-
-    importer = commands.add_parser(
-        "import-libsvm", help="put a LIBSVM file that you have into libsvmdata's cache"
-    )
-    importer.add_argument("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
-    importer.add_argument(
-        "file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz"
-    )
-    importer.add_argument(
-        "--n-features", type=int, default=None, help="number of columns, if the file lacks some"
-    )
-    importer.add_argument(
-        "--max-bytes", type=int, default=None,
-        help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
-             "times its own size and 16 MiB)",
-    )
-    importer.set_defaults(run=_import_libsvm)
-
-    speed = commands.add_parser(
-        "speed", help="measure every kernel, and the machine in the same run"
-    )
-    speed.add_argument("--json", type=Path, default=None, help="also write the figures there")
-    speed.add_argument(
-        "--only", default=None, metavar="WORD", help="only the groups whose name has this word"
-    )
-    speed.add_argument(
-        "--data", type=Path, default=None, metavar="DIR",
-        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
-    )
-    speed.add_argument(
-        "--peers", action="store_true",
-        help="instead, time our methods beside other packages (pip install .[peers])",
-    )
-    speed.set_defaults(run=_speed)
-    return parser
+    regress.add_argument("--json", type=Path, help="also write all figures there, or the error")
+    regress.add_argument("--junit", type=Path, help="also write a JUnit file there")
 
 
 def _run(options):
@@ -217,19 +196,17 @@ def _run(options):
     name = options.name or options.config.stem
     if not name.strip(".") or Path(name).name != name:
         raise ValueError(f"--name is a file under outputs/, without a folder, got {name!r}")
-    done = benchopt_run(
-        benchmark_folder(), ["--config", str(options.config.resolve()), *options.more], name
-    )
+    arguments = ["--config", str(options.config.resolve()), *options.more]
+    done = benchopt_run(benchmark_folder(), arguments, name)
     failed = bool(done.failed)
-    if done.file is None:
-        print("benchmark_dspdc: no curve was finished", file=sys.stderr)
-    else:
-        try:
-            print_summary([done.file])
-        except ValueError as error:
-            # It has no curve with a finite gap.
-            print(f"benchmark_dspdc: {error}", file=sys.stderr)
-            failed = True
+    try:
+        if done.file is None:
+            raise ValueError("no curve was finished")
+        print_summary([done.file])
+    except ValueError as error:
+        # Or there is no curve with a finite gap.
+        print(f"benchmark_dspdc: {error}", file=sys.stderr)
+        failed = True
     for name in done.failed:
         print(f"failed: {name}", file=sys.stderr)
     return done.code or int(done.file is None) or (SOLVERS_FAILED if failed else 0)
@@ -239,8 +216,7 @@ def _summary(options):
     from .report.results import newest_result
     from .report.summary import print_summary
 
-    files = options.results or [newest_result()]
-    print_summary(files)
+    print_summary(options.results or [newest_result()])
 
 
 def _figure(options):
@@ -268,41 +244,10 @@ def _figures(options):
 
 
 def _regress(options):
-    from .guard.commit_runs import ConfigRuns, OtherCommit
-    from .guard.paired_runs import compare_times
-    from .guard.regress import read_runs, regress
+    from .guard.regress import regress
 
-    writes, now, times = options.update or options.add, None, None
-    if options.configs is not None:
-        now, other = ConfigRuns(options.configs), OtherCommit(options.baseline, options.against)
-        times = partial(compare_times, now=now, other=other)
-
-    def results():
-        if bool(options.results) == (now is not None):
-            raise ValueError("give either result files or --run CONFIG")
-        if options.repeat is not None and (now is None or options.repeat < 1):
-            raise ValueError(
-                f"--repeat is for --run CONFIG, and must be at least 1, got {options.repeat}"
-            )
-        if writes and options.time_only:
-            raise ValueError("--time-only compares; a baseline has no times")
-        if options.against is not None:
-            if now is None or writes or options.work_only:
-                raise ValueError("--against is for comparing times of --run CONFIG")
-            other.commit()  # before minutes go into a run
-        if now is None:
-            return read_runs(options.results)
-        # A baseline is of all seeds, and of runs whose work is the same.
-        return now.runs(
-            options.repeat or (2 if writes else 1),
-            first_seed=options.work_only and not writes,
-        )
     try:
-        return regress(
-            results, options.baseline, update=options.update, add=options.add,
-            work_only=options.work_only, time_only=options.time_only, json_file=options.json,
-            junit=options.junit, times=times,
-        )
+        return regress(**{k: v for k, v in vars(options).items() if k != "run"})
     except (ValueError, OSError):
         raise
     except Exception:
