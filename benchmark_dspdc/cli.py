@@ -41,120 +41,84 @@ def _parser():
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name, run, help):
+    def command(run, name, help):
         made = commands.add_parser(name, help=help)
         made.set_defaults(run=run)
-        return made
+        return made.add_argument
 
-    summary = command(
-        "summary", _summary, "print a table of a result file: time and passes to common gaps"
-    )
-    summary.add_argument(
-        "results", nargs="*", type=Path,
-        help="parquet files of `benchopt run` (default: the newest under outputs/)",
-    )
+    add = command(_summary, "summary", "print a table of a result file: time and passes to gaps")
+    add("results", nargs="*", type=Path,
+        help="parquet files of `benchopt run` (default: the newest under outputs/)")
 
-    figure = command("figure", _figure, "draw the gaps of a result file over time or work")
-    figure.add_argument("results", nargs="*", type=Path, help="as for summary")
-    figure.add_argument("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
-    figure.add_argument(
-        "-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds"
-    )
+    add = command(_figure, "figure", "draw the gaps of a result file over time or work")
+    add("results", nargs="*", type=Path, help="as for summary")
+    add("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
+    add("-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds")
 
-    run = command("run", _run, "`benchopt run` with a config, and a summary; Ctrl-C keeps what "
+    add = command(_run, "run", "`benchopt run` with a config, and a summary; Ctrl-C keeps what "
                                "was measured; 3 if solvers failed")
-    run.add_argument("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
-    run.add_argument("--name", help="of the result file under outputs/ (default: the config's)")
-    run.add_argument(
-        "more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --"
-    )
+    add("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
+    add("--name", help="of the result file under outputs/ (default: the config's)")
+    add("more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --")
 
-    report = command(
-        "report", _report, "one HTML page, figures and verdicts on the paper's claims"
-    )
-    report.add_argument("results", nargs="*", type=Path, help="as for summary; may be several")
-    figures = command(
-        "figures", _figures, "run the paper's figures within a budget, and write their report"
-    )
-    for writes in (report, figures):
-        writes.add_argument(
-            "-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR"
-        )
-    figures.add_argument("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
-    figures.add_argument(
-        "--download", action="store_true", help="data that is not available may be downloaded"
-    )
-    figures.add_argument("--only", nargs="+", metavar="NAME", help="figure1, figure2, ...")
+    add = command(_report, "report", "one HTML page, figures and verdicts on the paper's claims")
+    add("results", nargs="*", type=Path, help="as for summary; may be several")
+    add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
 
-    _add_regress(command)
+    add = command(_figures, "figures", "run the paper's figures within a budget; writes a report")
+    add("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
+    add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
+    add("--download", action="store_true", help="data that is not available may be downloaded")
+    add("--only", nargs="+", metavar="NAME", help="figure1, figure2, ...")
 
-    trend = command("trend", _trend, "the figures of many result files over time, as one page")
-    trend.add_argument(
-        "results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders"
-    )
-    trend.add_argument("-o", "--output", type=Path, default=Path("outputs/trend.html"))
+    _add_regress(commands)
 
-    complexity = command(
-        "complexity", _complexity, "the paper's tables of rates, with the numbers of a problem"
-    )
-    complexity.add_argument(
-        "target", metavar="TARGET",
-        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"",
-    )
-    complexity.add_argument(
-        "-o", "--objective", metavar="OBJECTIVE",
-        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)",
-    )
-    complexity.add_argument(
-        "--results", type=Path, metavar="FILE",
-        help="a parquet file of `benchopt run` to compare with",
-    )
-    complexity.add_argument("--eps", type=float, default=1e-6, help="relative accuracy")
+    add = command(_trend, "trend", "the figures of many result files over time, as one page")
+    add("results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders")
+    add("-o", "--output", type=Path, default=Path("outputs/trend.html"))
+
+    add = command(_complexity, "complexity", "the paper's tables of rates with a problem's numbers")
+    add("target", metavar="TARGET",
+        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"")
+    add("-o", "--objective", metavar="OBJECTIVE",
+        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)")
+    add("--results", type=Path, metavar="FILE",
+        help="a parquet file of `benchopt run` to compare with")
+    add("--eps", type=float, default=1e-6, help="relative accuracy")
     for name, total in (("m", "n"), ("q", "p")):
-        complexity.add_argument(
-            f"-{name}", type=_size, help=f"block size of DSPDC, a count or a fraction of {total}"
-        )
+        add(f"-{name}", type=_size, help=f"block size of DSPDC, a count or a fraction of {total}")
+    add("--json", type=Path, help="also write the figures there")
 
-    importer = command(
-        "import-libsvm", _import_libsvm, "put a LIBSVM file that you have into libsvmdata's cache"
-    )
-    importer.add_argument("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
-    importer.add_argument("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
-    importer.add_argument(
-        "--n-features", type=int, help="number of columns, if the file lacks some"
-    )
-    importer.add_argument(
-        "--max-bytes", type=int,
+    add = command(_import_libsvm, "import-libsvm", "put a LIBSVM file into libsvmdata's cache")
+    add("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
+    add("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
+    add("--n-features", type=int, help="number of columns, if the file lacks some")
+    add("--max-bytes", type=int,
         help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
-             "times its own size and 16 MiB)",
-    )
+             "times its own size and 16 MiB)")
 
-    speed = command("speed", _speed, "measure every kernel, and the machine in the same run")
-    speed.add_argument("--only", metavar="WORD", help="only the groups whose name has this word")
-    speed.add_argument(
-        "--data", type=Path, metavar="DIR",
-        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
-    )
-    speed.add_argument(
-        "--peers", action="store_true",
-        help="instead, time our methods beside other packages (pip install .[peers])",
-    )
-    for writes in (complexity, speed):
-        writes.add_argument("--json", type=Path, help="also write the figures there")
+    add = command(_speed, "speed", "measure every kernel, and the machine in the same run")
+    add("--json", type=Path, help="also write the figures there")
+    add("--only", metavar="WORD", help="only the groups whose name has this word")
+    add("--data", type=Path, metavar="DIR",
+        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)")
+    add("--peers", action="store_true",
+        help="instead, time our methods beside other packages (pip install .[peers])")
     return parser
 
 
-def _add_regress(command):
-    """The command `regress` with its options."""
-    regress = command("regress", _regress, "compare result files with a baseline: 0 no "
-                                           "regression, 1 regression, 2 cannot compare")
-    regress.add_argument(
-        "results", nargs="*", type=Path,
-        help="parquet files (or --run). Those with different curves are one run, such as the "
-             "files of two configs; the same curves once more are another run",
+def _add_regress(commands):
+    parser = commands.add_parser(
+        "regress", help="compare result files with a baseline: 0 no regression, 1 regression, "
+                        "2 cannot compare",
     )
-    regress.add_argument("--baseline", type=Path, required=True, metavar="FILE")
-    writes = regress.add_mutually_exclusive_group()
+    parser.set_defaults(run=_regress)
+    add = parser.add_argument
+    add("results", nargs="*", type=Path,
+        help="parquet files (or --run). Those with different curves are one run, such as the "
+             "files of two configs; the same curves once more are another run")
+    add("--baseline", type=Path, required=True, metavar="FILE")
+    writes = parser.add_mutually_exclusive_group()
     writes.add_argument(
         "--update", action="store_true",
         help="write a new baseline, and show what changes by it; the exit code is 0",
@@ -163,27 +127,21 @@ def _add_regress(command):
         "--add", action="store_true",
         help="write the methods that the baseline lacks into it, unless others are worse",
     )
-    regress.add_argument(
-        "--run", type=Path, nargs="+", metavar="CONFIG", dest="configs",
-        help="run configs first, and for times another commit beside them",
-    )
-    regress.add_argument(
-        "--repeat", type=int, metavar="K",
-        help="with --run, how often (default: 1; for --update and --add 2)",
-    )
-    regress.add_argument(
-        "--against", metavar="COMMIT",
+    add("--run", type=Path, nargs="+", metavar="CONFIG", dest="configs",
+        help="run configs first, and for times another commit beside them")
+    add("--repeat", type=int, metavar="K",
+        help="with --run, how often (default: 1; for --update and --add 2)")
+    add("--against", metavar="COMMIT",
         help="with --run, the commit whose times count, run on this machine (default: the one "
-             "that has last changed the baseline)",
-    )
-    kinds = regress.add_mutually_exclusive_group()
+             "that has last changed the baseline)")
+    kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
         "--work-only", action="store_true",
         help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
     kinds.add_argument("--time-only", action="store_true", help="compare times alone")
-    regress.add_argument("--json", type=Path, help="also write all figures there, or the error")
-    regress.add_argument("--junit", type=Path, help="also write a JUnit file there")
+    add("--json", type=Path, help="also write all figures there, or the error")
+    add("--junit", type=Path, help="also write a JUnit file there")
 
 
 def _run(options):

@@ -33,11 +33,8 @@ NO_CACHE, CACHE = "--no-cache", "BENCHOPT_CACHE"
 #: made the file (files that one command makes are of one time); the processor, of curves that
 #: were all measured now; and whether several were measured at a time.
 COMMIT, STARTED, PROCESSOR, SHARED = (
-    "benchmark-commit", "benchmark-started", "benchmark-processor", "benchmark-shared",
+    f"benchmark-{word}" for word in ("commit", "started", "processor", "shared")
 )
-
-#: Runs benchopt, and notes which curves fail.
-NOTES_SCRIPT = Path(__file__).with_name("failure_notes.py")
 
 _started = datetime.now().isoformat(timespec="milliseconds")
 
@@ -56,24 +53,12 @@ class Terminated(KeyboardInterrupt):
 
 
 class Run(NamedTuple):
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes
-    ----------
-    file : Path or None
-        The result file, None if no curve was finished.
-    code : int
-        benchopt's exit code, one of `STOPPED`, or 128 + n if the signal n has ended it.
-    late : bool
-        Whether it was stopped because its time was over.
-    failed : tuple of str
-        The methods that raised or diverged, with their problems.
-    """
-
-    file: Path | None
-    code: int
-    late: bool = False
-    failed: tuple = ()
+    file: Path | None       # the result file, None if no curve was finished
+    code: int               # benchopt's, one of `STOPPED`, or 128 + n if the signal n has ended it
+    late: bool = False      # whether it was stopped because its time was over
+    failed: tuple = ()      # the methods that raised or diverged, with their problems
 
 
 def benchopt_run(folder, arguments, name, seconds=None, variables=None):
@@ -100,9 +85,10 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     outputs, output = _place_of_results(folder, stem)
     private = NO_CACHE in arguments
     with sigterm_stops(), _open_notes() as notes, _place_of_curves(folder, private) as cache:
+        script = str(Path(__file__).with_name("failure_notes.py"))
         command = [
             # -P: the folder of the script is no place to look for modules.
-            sys.executable, "-P", str(NOTES_SCRIPT), str(notes.fileno()), "run", str(folder),
+            sys.executable, "-P", script, str(notes.fileno()), "run", str(folder),
             *(word for word in arguments if word != NO_CACHE), "--no-display", "--output", *output,
         ]
         places = [str(folder.resolve()), os.environ.get("PYTHONPATH")]
@@ -122,7 +108,7 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
             PROCESSOR: this_processor() if private else None,
         })
     elif not early:
-        where = "lost" if private else ("in benchopt's cache; the same command goes on from there")
+        where = "lost" if private else "in benchopt's cache; the same command goes on from there"
         _tell(f"no result file was written. Curves that were finished are {where}")
     return Run(file, code, late, failed)
 
@@ -209,9 +195,9 @@ def _mark(file, words):
 
 
 def commit_of(folder):
-    """The commit that is checked out in a folder, with a + if it was edited; None if unknown.
+    """The commit that is checked out in a folder, None if unknown.
 
-    A new file, such as a solver, is an edit too.
+    With a + if it was edited; a new file, such as a solver, is an edit too.
     """
     def answer(*words):
         command = ["git", "-C", str(folder), *words]
@@ -229,7 +215,7 @@ def _is_shared(arguments):
     parser.add_argument("-j", "--n-jobs", default="1")
     parser.add_argument("--parallel-config")
     known, _ = parser.parse_known_args(arguments)
-    return "no" if known.n_jobs == "1" and known.parallel_config is None else "yes"
+    return "yes" if known.n_jobs != "1" or known.parallel_config else "no"
 
 
 # Processes ----------------------------------------------------------------------------
