@@ -3,22 +3,21 @@
 import argparse
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from .version import __version__
 
-#: Exit code of a command that was asked for something impossible.
-USAGE_ERROR = 2
-
-#: Exit code of a run in which solvers raised or diverged.
-SOLVERS_FAILED = 3
+#: Exit codes of a command that was asked for something impossible, and of a run in which solvers
+#: raised or diverged.
+USAGE_ERROR, SOLVERS_FAILED = 2, 3
 
 
 def main(arguments=None):
     """Run a command; returns the exit code."""
     options = _parser().parse_args(arguments)
-    from .bench.benchopt_process import INTERRUPTED, TERMINATED, Terminated, sigterm_stops
+    from .bench.benchopt_process import sigterm_stops, stopped_by
 
     try:
         with sigterm_stops():
@@ -31,7 +30,7 @@ def main(arguments=None):
         return USAGE_ERROR
     except KeyboardInterrupt as stop:
         print("benchmark_dspdc: interrupted", file=sys.stderr)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        return stopped_by(stop)
 
 
 def _parser():
@@ -77,7 +76,7 @@ def _parser():
     add("results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders")
     add("-o", "--output", type=Path, default=Path("outputs/trend.html"))
 
-    add = command(_complexity, "complexity", "the paper's tables of rates with a problem's numbers")
+    add = command(_complexity, "complexity", "the paper's tables of rates for a problem")
     add("target", metavar="TARGET",
         help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"")
     add("-o", "--objective", metavar="OBJECTIVE",
@@ -228,20 +227,16 @@ def _trend(options):
 def _size(text):
     """A count, a fraction, or a word that is left as it is."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 
 def _complexity(options):
     from .bench.predicted_table import run
 
-    run(
-        options.target, options.objective, options.results, options.eps, options.m, options.q,
-        options.json,
-    )
+    run(options.target, options.objective, options.results, options.eps, options.m, options.q,
+        options.json)
 
 
 def _import_libsvm(options):

@@ -300,10 +300,8 @@ def _packed(D):
     bad = np.argwhere(~np.isfinite(packed.sum(axis=2)))
     if len(bad):
         i, j = bad[0]
-        raise ValueError(
-            f"D must be finite, got an entry that is not in block {j} of row {i} "
-            f"({len(bad)} such blocks in all)"
-        )
+        raise ValueError(f"D must be finite, got an entry that is not in block {j} of row {i} "
+                         f"({len(bad)} such blocks in all)")
     return packed, given.shape[2]
 
 

@@ -52,6 +52,11 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, where it stops a run as Ctrl-C does."""
 
 
+def stopped_by(error):
+    """The exit code of a command that a KeyboardInterrupt ends."""
+    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
 class Run(NamedTuple):
     """How a run ended."""
 
@@ -62,22 +67,11 @@ class Run(NamedTuple):
 
 
 def benchopt_run(folder, arguments, name, seconds=None, variables=None):
-    """Run benchopt; returns a `Run`.
+    """Run benchopt on the benchmark in a folder, for some seconds at most; returns a `Run`.
 
-    Parameters
-    ----------
-    folder : Path
-        With the benchmark. Its package is taken before the one that is installed, so that it may
-        be of another commit.
-    arguments : list of str
-        Of `benchopt run`, without the folder and --output.
-    name : str
-        How the result file's name begins; the time and the process make it unique, so that
-        two runs at once do not meet.
-    seconds : float or None
-        When to stop it.
-    variables : dict or None
-        Of its environment, beside those of this process.
+    The package in the folder is taken before the one that is installed, as it may be of another
+    commit. `name` begins the result file's; the time and the process make it unique, so that two
+    runs at once do not meet. `variables` are those of the environment beside this process's.
     """
     folder = Path(folder)
     stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
@@ -117,8 +111,6 @@ def _tell(sentence):
     print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
 
 
-# Solvers that fail --------------------------------------------------------------------
-
 def _open_notes():
     """A file for `failure_notes`: in memory where there are such files, as a disk may be full."""
     if hasattr(os, "memfd_create"):
@@ -145,10 +137,10 @@ def _place_of_curves(folder, private):
     given = os.environ.get(CACHE)
     home, variables = Path(given or folder / "__cache__"), {}
     if (private or not given) and not is_writable(home):
-        unwritable, home = home, fallback_home() / "benchopt"
-        _tell(f"{unwritable} cannot be written; finished curves are kept in {home}")
-        variables = {CACHE: str(home)}
-        home.mkdir(parents=True, exist_ok=True)
+        other = fallback_home() / "benchopt"
+        _tell(f"{home} cannot be written; finished curves are kept in {other}")
+        other.mkdir(parents=True, exist_ok=True)
+        home, variables = other, {CACHE: str(other)}
     if not private:
         yield variables
         return
@@ -185,7 +177,7 @@ def _mark(file, words):
     try:
         table = pyarrow.parquet.ParquetFile(file).read()
         for column, word in words.items():
-            values = pyarrow.array([word] * len(table), pyarrow.string())
+            values = pyarrow.repeat(pyarrow.scalar(word, pyarrow.string()), len(table))
             table = table.append_column(column, values)
         content = pyarrow.BufferOutputStream()
         pyarrow.parquet.write_table(table, content)
@@ -235,16 +227,17 @@ def _stoppable(command, folder, environment, seconds, open_files=()):
         _stop(process)
     except KeyboardInterrupt as stop:
         _stop(process)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED, False
+        return stopped_by(stop), False
     finally:
         # Workers of a process that was killed would go on with curves that nobody collects.
         if process.poll() is None or process.returncode < 0:
             _kill(process)
-    if process.returncode < 0 and not late:
-        number = signal.Signals(-process.returncode)
+    code = process.returncode
+    if code < 0 and not late:
+        number = signal.Signals(-code)
         hint = "; memory may have run out" if number == signal.SIGKILL else ""
         _tell(f"benchopt was ended by {number.name}{hint}")
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode, late
+    return code if code >= 0 else 128 - code, late
 
 
 def _before_it_begins():

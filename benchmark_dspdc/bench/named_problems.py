@@ -29,20 +29,11 @@ def benchmark_folder():
 
 
 def load_targets(target, objective=None):
-    """The problems that a config file or the name of a data set stands for, one by one.
+    """The problems that a target stands for, one by one.
 
-    Parameters
-    ----------
-    target : str
-        A config file of `benchopt run`, for every data set and objective of it, or a
-        data set such as "Factorized[n=5000,p=100,d=20]".
-    objective : str or None
-        Such as "ERM[loss=logistic]", in place of those of the config file; None for
-        those, or for the objective's first parameters.
-
-    Yields
-    ------
-    Target
+    That is a config file of `benchopt run`, for every data set and objective of it, or a data set
+    such as "Factorized[n=5000,p=100,d=20]". An objective such as "ERM[loss=logistic]" takes the
+    place of the config's; without any it has its first parameters.
     """
     import click
     from benchopt.benchmark import Benchmark, _list_parametrized_classes

@@ -80,18 +80,8 @@ def run(target, objective=None, results=None, eps=1e-6, m=None, q=None, json_fil
         console=None):
     """Print the table of every problem of a target, and write it as JSON if asked to.
 
-    Parameters
-    ----------
-    target, objective : str
-        See `benchmark_dspdc.bench.named_problems.load_targets`.
-    results : path or None
-        A result file of `benchopt run`, to compare with.
-    eps : float
-        Relative accuracy.
-    m, q : int, float or None
-        Block sizes of DSPDC.
-    json_file : path or None
-    console : rich.console.Console or None
+    The problems are those of `load_targets`, `eps` is a relative accuracy, `m` and `q` are block
+    sizes of DSPDC, and `results` is a result file of `benchopt run` to compare with.
     """
     if console is None:
         # Where there is no terminal, room for a whole table.

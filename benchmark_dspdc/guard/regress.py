@@ -41,21 +41,10 @@ def regress(results, baseline, update=False, add=False, configs=None, repeat=Non
             work_only=False, time_only=False, json=None, junit=None):
     """Compare results with a baseline; returns the exit code, 1 for a regression.
 
-    Parameters
-    ----------
-    results : list of path
-        Result files; empty if `configs` are run.
-    baseline : path
-    update, add : bool
-        Write a new baseline, or those methods into it that it lacks if no other is worse.
-    configs : list of Path or None
-        What to run, `repeat` times.
-    against : str or None
-        The commit whose times count, None for that of the baseline.
-    work_only, time_only : bool
-        Leave the other kind of figures out.
-    json, junit : path or None
-        Also write the lines there, or why there are none.
+    The results are files, or made by running `configs` so often. `update` writes a new baseline,
+    `add` those methods into it that it lacks if no other is worse. `against` is the commit whose
+    times count, None for that of the baseline. To `json` and `junit` the lines are written, or why
+    there are none.
     """
     console, frames, times, writes = Console(), [], None, update or add
 

@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from ..bench.benchopt_process import PROCESSOR, SHARED
+from ..bench.benchopt_process import SHARED
 from ..report.plain_files import unshown_in
 from ..report.results import EIGENDECOMPOSITIONS, GAP, GAPS, PASSES, RUN, label
 
@@ -30,11 +30,6 @@ def word_of(frame, column):
     # They are shown, on a terminal too.
     fit = (w for w in words if isinstance(w, str) and len(w) <= 100 and not unshown_in(w))
     return ", ".join(islice(filter(None, fit), 3))
-
-
-def processor(frame):
-    """What a result was measured on, as its file says; benchopt's word is the less exact one."""
-    return word_of(frame, PROCESSOR) or word_of(frame, "system-processor")
 
 
 def work_to(run, column, target):

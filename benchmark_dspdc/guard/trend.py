@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..bench.benchopt_process import COMMIT, STARTED
+from ..bench.benchopt_process import COMMIT, PROCESSOR, STARTED
 from ..report.page import styles, write_html
 from ..report.plain_files import shown
 from ..report.results import NAMES, read_results, titles
 from ..version import __version__
 from .baseline import plain
-from .result_figures import figures_of, processor, word_of
+from .result_figures import figures_of, word_of
 
 #: Differences below this are taken for noise however regular the figures are.
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
@@ -51,12 +51,10 @@ def change_points(values, least):
     known = np.flatnonzero(~np.isnan(values))
     states = [0 if value <= 0.0 else 2 if value == math.inf else 1 for value in values[known]]
     # Where a state begins that lasts.
-    state = next((one for one, two in pairwise(states) if one == two), None)
-    starts = [(0, state)]
+    starts = []
     for k, (one, two) in enumerate(pairwise(states)):
-        if one == two != state:
-            state = one
-            starts.append((k, state))
+        if one == two and (not starts or one != starts[-1][1]):
+            starts.append((k if starts else 0, one))
     marks = [int(known[k]) for k, _ in starts[1:]]
     for (start, state), (end, _) in pairwise([*starts, (len(known), None)]):
         if state == 1:
@@ -136,11 +134,13 @@ def _points(files):
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
-        words = word_of(frame, COMMIT), word_of(frame, STARTED), processor(frame)
+        commit, started = word_of(frame, COMMIT), word_of(frame, STARTED)
+        # benchopt's word for the processor is the less exact one.
+        place = word_of(frame, PROCESSOR) or word_of(frame, "system-processor")
         about = dict(
             # What files that one command has made have in common; others are alone.
-            command=words if words[0] and words[1] else file, file=file, place=words[2],
-            date=_date(frame, file), label=_label(frame, file),
+            command=(commit, started, place) if commit and started else file, file=file,
+            place=place, date=_date(frame, file), label=commit or _label(frame, file),
         )
         for key, own in figures_of(frame).items():
             about |= dict(zip(NAMES, key, strict=True), repetitions=len(own["checks"]))
@@ -197,9 +197,7 @@ def described(row):
 
 
 def _label(frame, file):
-    """The name of a run: its commit, else its file's name, with a version if the file has one."""
-    if commit := word_of(frame, COMMIT):
-        return commit
+    """The name of a run of unknown commit: its file's, with a version if the file has one."""
     version, name = word_of(frame, "benchmark-git-tag"), shown(file.stem)
     return f"{name} ({version})" if version else name
 
