@@ -3,23 +3,21 @@
 import argparse
 import sys
 import traceback
-from functools import partial
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from .version import __version__
 
-#: Exit code of a command that was asked for something impossible.
-USAGE_ERROR = 2
-
-#: Exit code of a run in which solvers raised or diverged.
-SOLVERS_FAILED = 3
+#: Exit codes of a command that was asked for something impossible, and of a run in which solvers
+#: raised or diverged.
+USAGE_ERROR, SOLVERS_FAILED = 2, 3
 
 
 def main(arguments=None):
     """Run a command; returns the exit code."""
     options = _parser().parse_args(arguments)
-    from .bench.benchopt_process import INTERRUPTED, TERMINATED, Terminated, sigterm_stops
+    from .bench.benchopt_process import sigterm_stops, stopped_by
 
     try:
         with sigterm_stops():
@@ -32,7 +30,7 @@ def main(arguments=None):
         return USAGE_ERROR
     except KeyboardInterrupt as stop:
         print("benchmark_dspdc: interrupted", file=sys.stderr)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        return stopped_by(stop)
 
 
 def _parser():
@@ -42,69 +40,84 @@ def _parser():
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    summary = commands.add_parser(
-        "summary", help="print a table of a result file: time and passes to common gaps"
-    )
-    summary.add_argument(
-        "results", nargs="*", type=Path,
-        help="parquet files of `benchopt run` (default: the newest under outputs/)",
-    )
-    summary.set_defaults(run=_summary)
+    def command(run, name, help):
+        made = commands.add_parser(name, help=help)
+        made.set_defaults(run=run)
+        return made.add_argument
 
-    figure = commands.add_parser("figure", help="draw the gaps of a result file over time or work")
-    figure.add_argument("results", nargs="*", type=Path, help="as for summary")
-    figure.add_argument("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
-    figure.add_argument(
-        "-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds"
-    )
-    figure.set_defaults(run=_figure)
+    add = command(_summary, "summary", "print a table of a result file: time and passes to gaps")
+    add("results", nargs="*", type=Path,
+        help="parquet files of `benchopt run` (default: the newest under outputs/)")
 
-    run = commands.add_parser(
-        "run", help="`benchopt run` with a config, and a summary; Ctrl-C keeps what was measured; "
-                    "3 if solvers failed",
-    )
-    run.add_argument("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
-    run.add_argument(
-        "--name", default=None, help="of the result file under outputs/ (default: the config's)"
-    )
-    run.add_argument(
-        "more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --"
-    )
-    run.set_defaults(run=_run)
+    add = command(_figure, "figure", "draw the gaps of a result file over time or work")
+    add("results", nargs="*", type=Path, help="as for summary")
+    add("-o", "--output", type=Path, default=Path("outputs/gaps.png"))
+    add("-x", choices=("seconds", "passes", "updates", "eigendecompositions"), default="seconds")
 
-    report = commands.add_parser(
-        "report", help="one HTML page, figures and verdicts on the paper's claims"
-    )
-    report.add_argument("results", nargs="*", type=Path, help="as for summary; may be several")
-    report.add_argument("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
-    report.set_defaults(run=_report)
+    add = command(_run, "run", "`benchopt run` with a config, and a summary; Ctrl-C keeps what "
+                               "was measured; 3 if solvers failed")
+    add("--config", type=Path, default=Path("configs/quick.yml"), metavar="FILE")
+    add("--name", help="of the result file under outputs/ (default: the config's)")
+    add("more", nargs="*", metavar="-- ...", help="further options of `benchopt run`, after --")
 
-    figures = commands.add_parser(
-        "figures", help="run the paper's figures within a budget, and write their report"
-    )
-    figures.add_argument("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
-    figures.add_argument(
-        "-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR"
-    )
-    figures.add_argument(
-        "--download", action="store_true", help="data that is not at hand may be downloaded"
-    )
-    figures.add_argument(
-        "--only", nargs="+", default=None, metavar="NAME", help="figure1, figure2, ..."
-    )
-    figures.set_defaults(run=_figures)
+    add = command(_report, "report", "one HTML page, figures and verdicts on the paper's claims")
+    add("results", nargs="*", type=Path, help="as for summary; may be several")
+    add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
 
-    regress = commands.add_parser(
+    add = command(_figures, "figures", "run the paper's figures within a budget; writes a report")
+    add("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
+    add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
+    add("--download", action="store_true", help="data that is not available may be downloaded")
+    add("--only", nargs="+", metavar="NAME", help="figure1, figure2, ...")
+
+    _add_regress(commands)
+
+    add = command(_trend, "trend", "the figures of many result files over time, as one page")
+    add("results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders")
+    add("-o", "--output", type=Path, default=Path("outputs/trend.html"))
+
+    add = command(_complexity, "complexity", "the paper's tables of rates for a problem")
+    add("target", metavar="TARGET",
+        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"")
+    add("-o", "--objective", metavar="OBJECTIVE",
+        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)")
+    add("--results", type=Path, metavar="FILE",
+        help="a parquet file of `benchopt run` to compare with")
+    add("--eps", type=float, default=1e-6, help="relative accuracy")
+    for name, total in (("m", "n"), ("q", "p")):
+        add(f"-{name}", type=_size, help=f"block size of DSPDC, a count or a fraction of {total}")
+    add("--json", type=Path, help="also write the figures there")
+
+    add = command(_import_libsvm, "import-libsvm", "put a LIBSVM file into libsvmdata's cache")
+    add("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
+    add("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
+    add("--n-features", type=int, help="number of columns, if the file lacks some")
+    add("--max-bytes", type=int,
+        help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
+             "times its own size and 16 MiB)")
+
+    add = command(_speed, "speed", "measure every kernel, and the machine in the same run")
+    add("--json", type=Path, help="also write the figures there")
+    add("--only", metavar="WORD", help="only the groups whose name has this word")
+    add("--data", type=Path, metavar="DIR",
+        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)")
+    add("--peers", action="store_true",
+        help="instead, time our methods beside other packages (pip install .[peers])")
+    return parser
+
+
+def _add_regress(commands):
+    parser = commands.add_parser(
         "regress", help="compare result files with a baseline: 0 no regression, 1 regression, "
                         "2 cannot compare",
     )
-    regress.add_argument(
-        "results", nargs="*", type=Path,
+    parser.set_defaults(run=_regress)
+    add = parser.add_argument
+    add("results", nargs="*", type=Path,
         help="parquet files (or --run). Those with different curves are one run, such as the "
-             "files of two configs; the same curves once more are another run",
-    )
-    regress.add_argument("--baseline", type=Path, required=True, metavar="FILE")
-    writes = regress.add_mutually_exclusive_group()
+             "files of two configs; the same curves once more are another run")
+    add("--baseline", type=Path, required=True, metavar="FILE")
+    writes = parser.add_mutually_exclusive_group()
     writes.add_argument(
         "--update", action="store_true",
         help="write a new baseline, and show what changes by it; the exit code is 0",
@@ -113,98 +126,21 @@ def _parser():
         "--add", action="store_true",
         help="write the methods that the baseline lacks into it, unless others are worse",
     )
-    regress.add_argument(
-        "--run", type=Path, nargs="+", default=None, metavar="CONFIG", dest="configs",
-        help="run configs first, and for times another commit beside them",
-    )
-    regress.add_argument(
-        "--repeat", type=int, default=None, metavar="K",
-        help="with --run, how often (default: 1; for --update and --add 2)",
-    )
-    regress.add_argument(
-        "--against", default=None, metavar="COMMIT",
+    add("--run", type=Path, nargs="+", metavar="CONFIG", dest="configs",
+        help="run configs first, and for times another commit beside them")
+    add("--repeat", type=int, metavar="K",
+        help="with --run, how often (default: 1; for --update and --add 2)")
+    add("--against", metavar="COMMIT",
         help="with --run, the commit whose times count, run on this machine (default: the one "
-             "that has last changed the baseline)",
-    )
-    kinds = regress.add_mutually_exclusive_group()
+             "that has last changed the baseline)")
+    kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(
         "--work-only", action="store_true",
         help="passes and eigendecompositions alone; to compare, --run makes the first seed only",
     )
     kinds.add_argument("--time-only", action="store_true", help="compare times alone")
-    regress.add_argument(
-        "--json", type=Path, default=None, help="also write all figures there, or the error"
-    )
-    regress.add_argument("--junit", type=Path, default=None, help="also write a JUnit file there")
-    regress.set_defaults(run=_regress)
-
-    trend = commands.add_parser(
-        "trend", help="the figures of many result files over time, as one page"
-    )
-    trend.add_argument(
-        "results", nargs="+", type=Path, metavar="DIR_OR_FILE", help="parquet files or folders"
-    )
-    trend.add_argument("-o", "--output", type=Path, default=Path("outputs/trend.html"))
-    trend.set_defaults(run=_trend)
-
-    complexity = commands.add_parser(
-        "complexity", help="the paper's tables of rates, with the numbers of a problem"
-    )
-    complexity.add_argument(
-        "target", metavar="TARGET",
-        help="a config file of `benchopt run`, or a data set such as \"Factorized[n=5000]\"",
-    )
-    complexity.add_argument(
-        "-o", "--objective", default=None, metavar="OBJECTIVE",
-        help="such as \"ERM[loss=logistic]\" (default: the config's, or the first parameters)",
-    )
-    complexity.add_argument(
-        "--results", type=Path, default=None, metavar="FILE",
-        help="a parquet file of `benchopt run` to compare with",
-    )
-    complexity.add_argument("--eps", type=float, default=1e-6, help="relative accuracy")
-    for name, total in (("m", "n"), ("q", "p")):
-        complexity.add_argument(
-            f"-{name}", type=_size, default=None,
-            help=f"block size of DSPDC, a count or a fraction of {total}",
-        )
-    complexity.add_argument("--json", type=Path, default=None, help="also write the figures there")
-    complexity.set_defaults(run=_complexity)
-
-    importer = commands.add_parser(
-        "import-libsvm", help="put a LIBSVM file that you have into libsvmdata's cache"
-    )
-    importer.add_argument("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
-    importer.add_argument(
-        "file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz"
-    )
-    importer.add_argument(
-        "--n-features", type=int, default=None, help="number of columns, if the file lacks some"
-    )
-    importer.add_argument(
-        "--max-bytes", type=int, default=None,
-        help="size of the text that is accepted (default: 64 GiB, and of a compressed file 100 "
-             "times its own size and 16 MiB)",
-    )
-    importer.set_defaults(run=_import_libsvm)
-
-    speed = commands.add_parser(
-        "speed", help="measure every kernel, and the machine in the same run"
-    )
-    speed.add_argument("--json", type=Path, default=None, help="also write the figures there")
-    speed.add_argument(
-        "--only", default=None, metavar="WORD", help="only the groups whose name has this word"
-    )
-    speed.add_argument(
-        "--data", type=Path, default=None, metavar="DIR",
-        help="also time real data: a folder with LIBSVM files (a9a, news20, covtype)",
-    )
-    speed.add_argument(
-        "--peers", action="store_true",
-        help="instead, time our methods beside other packages (pip install .[peers])",
-    )
-    speed.set_defaults(run=_speed)
-    return parser
+    add("--json", type=Path, help="also write all figures there, or the error")
+    add("--junit", type=Path, help="also write a JUnit file there")
 
 
 def _run(options):
@@ -217,19 +153,17 @@ def _run(options):
     name = options.name or options.config.stem
     if not name.strip(".") or Path(name).name != name:
         raise ValueError(f"--name is a file under outputs/, without a folder, got {name!r}")
-    done = benchopt_run(
-        benchmark_folder(), ["--config", str(options.config.resolve()), *options.more], name
-    )
+    arguments = ["--config", str(options.config.resolve()), *options.more]
+    done = benchopt_run(benchmark_folder(), arguments, name)
     failed = bool(done.failed)
-    if done.file is None:
-        print("benchmark_dspdc: no curve was finished", file=sys.stderr)
-    else:
-        try:
-            print_summary([done.file])
-        except ValueError as error:
-            # It has no curve with a finite gap.
-            print(f"benchmark_dspdc: {error}", file=sys.stderr)
-            failed = True
+    try:
+        if done.file is None:
+            raise ValueError("no curve was finished")
+        print_summary([done.file])
+    except ValueError as error:
+        # Or there is no curve with a finite gap.
+        print(f"benchmark_dspdc: {error}", file=sys.stderr)
+        failed = True
     for name in done.failed:
         print(f"failed: {name}", file=sys.stderr)
     return done.code or int(done.file is None) or (SOLVERS_FAILED if failed else 0)
@@ -239,8 +173,7 @@ def _summary(options):
     from .report.results import newest_result
     from .report.summary import print_summary
 
-    files = options.results or [newest_result()]
-    print_summary(files)
+    print_summary(options.results or [newest_result()])
 
 
 def _figure(options):
@@ -268,41 +201,10 @@ def _figures(options):
 
 
 def _regress(options):
-    from .guard.commit_runs import ConfigRuns, OtherCommit
-    from .guard.paired_runs import compare_times
-    from .guard.regress import read_runs, regress
+    from .guard.regress import regress
 
-    writes, now, times = options.update or options.add, None, None
-    if options.configs is not None:
-        now, other = ConfigRuns(options.configs), OtherCommit(options.baseline, options.against)
-        times = partial(compare_times, now=now, other=other)
-
-    def results():
-        if bool(options.results) == (now is not None):
-            raise ValueError("give either result files or --run CONFIG")
-        if options.repeat is not None and (now is None or options.repeat < 1):
-            raise ValueError(
-                f"--repeat is for --run CONFIG, and must be at least 1, got {options.repeat}"
-            )
-        if writes and options.time_only:
-            raise ValueError("--time-only compares; a baseline has no times")
-        if options.against is not None:
-            if now is None or writes or options.work_only:
-                raise ValueError("--against is for comparing times of --run CONFIG")
-            other.commit()  # before minutes go into a run
-        if now is None:
-            return read_runs(options.results)
-        # A baseline is of all seeds, and of runs whose work is the same.
-        return now.runs(
-            options.repeat or (2 if writes else 1),
-            first_seed=options.work_only and not writes,
-        )
     try:
-        return regress(
-            results, options.baseline, update=options.update, add=options.add,
-            work_only=options.work_only, time_only=options.time_only, json_file=options.json,
-            junit=options.junit, times=times,
-        )
+        return regress(**{k: v for k, v in vars(options).items() if k != "run"})
     except (ValueError, OSError):
         raise
     except Exception:
@@ -325,20 +227,16 @@ def _trend(options):
 def _size(text):
     """A count, a fraction, or a word that is left as it is."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 
 def _complexity(options):
     from .bench.predicted_table import run
 
-    run(
-        options.target, options.objective, options.results, options.eps, options.m, options.q,
-        options.json,
-    )
+    run(options.target, options.objective, options.results, options.eps, options.m, options.q,
+        options.json)
 
 
 def _import_libsvm(options):

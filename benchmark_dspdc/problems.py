@@ -187,7 +187,7 @@ class MetricProblem(Problem):
         """The d x d matrix of the squared distance (z - z')'M(z - z') in a task."""
         found = np.flatnonzero(self.task_names == task) if np.ndim(task) == 0 else ()
         if len(found) != 1:
-            shown = ", ".join(show_id(name) for name in self.task_names[:6])
+            shown = ", ".join(map(show_id, self.task_names[:6]))
             more = ", ..." if len(self.task_names) > 6 else ""
             raise ValueError(f"task must be one of {shown}{more}, got {task!r}")
         return x[0].copy() if self.blocks == "shared" else x[0] + x[1 + found[0]]
@@ -274,9 +274,8 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     centre = np.zeros((p, d, d))
     centre[0] = np.eye(d)
     reg = PSDFrobenius(moduli, d, centre, operator.sum_of_vectors(near))
-    return check_scale(
-        MetricProblem(operator, np.ones(n), chosen, reg, found.task_names, blocks)
-    )
+    problem = MetricProblem(operator, np.ones(n), chosen, reg, found.task_names, blocks)
+    return check_scale(problem)
 
 
 def _packed(D):
@@ -301,10 +300,8 @@ def _packed(D):
     bad = np.argwhere(~np.isfinite(packed.sum(axis=2)))
     if len(bad):
         i, j = bad[0]
-        raise ValueError(
-            f"D must be finite, got an entry that is not in block {j} of row {i} "
-            f"({len(bad)} such blocks in all)"
-        )
+        raise ValueError(f"D must be finite, got an entry that is not in block {j} of row {i} "
+                         f"({len(bad)} such blocks in all)")
     return packed, given.shape[2]
 
 

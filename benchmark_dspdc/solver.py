@@ -4,6 +4,7 @@ import inspect
 import math
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,22 +54,21 @@ class Result:
 
     def metric(self, task):
         """The learned matrix M of a task: squared distances are (z - z')'M(z - z')."""
-        return self._of_metrics("metric")(self.x, task)
+        return self._metric_problem("metric").metric(self.x, task)
 
     def transform(self, Z, task):
         """Points mapped so that Euclidean distances between them are those of the task's metric.
 
         For scikit-learn's ``KNeighborsClassifier``, say.
         """
-        return self._of_metrics("transform")(self.x, Z, task)
+        return self._metric_problem("transform").transform(self.x, Z, task)
 
-    def _of_metrics(self, name):
-        found = getattr(self.problem, name, None)
-        if found is None:
+    def _metric_problem(self, asked):
+        if not hasattr(self.problem, asked):
             raise ValueError(
-                f"{name} is for problems of metric learning (mt_lmnn), got {self.problem!r}"
+                f"{asked} is for problems of metric learning (mt_lmnn), got {self.problem!r}"
             )
-        return found
+        return self.problem
 
 
 #: A gap this many times the first one is not coming back. Less is no proof:
@@ -159,9 +159,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
         raise ValueError(f"callback must be callable or None, got {callback!r}")
     progress = check_flag(progress, "progress")
     check_options(cls, options)
-
     cls.validate(problem, **options)
-
     prepare(cls, problem, options)
     begun = time.perf_counter()
     algorithm = cls(problem, seed=seed, **options)
@@ -169,10 +167,9 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     algorithm.advance(0)
     wall = time.perf_counter()
 
-    best, rows, status = None, [], None
-    step, stalled = 0, 0
+    best, rows, status, step, stalled = None, [], None, 0, 0
     size, large = chunk(algorithm), is_large(problem)
-    with _bar(progress, method, tol) as show:
+    with _gap_bar(progress, method, tol) as show:
         try:
             while True:
                 x, y = algorithm.x, algorithm.y
@@ -214,9 +211,9 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
                 step = next_check
         except (KeyboardInterrupt, ProjectionError) as error:
             failed = isinstance(error, ProjectionError)
-            status = "eigensolver failed" if failed else "interrupted"
             if best is None:
                 raise
+            status = "eigensolver failed" if failed else "interrupted"
             if failed:
                 warnings.warn(f"{method} ended: {error}", RuntimeWarning, stacklevel=2)
     x, y, certificate = best
@@ -233,17 +230,13 @@ def prepare(cls, problem, options):
 
     All of it for matrices, else all but the iteration, which `advance(0)` compiles.
     """
-    tiny = problem.miniature()
+    tiny, matrices = problem.miniature(), len(problem.x_shape) > 1
     options = {k: v for k, v in options.items() if k not in ("m", "q")}
-    sizes = [{}]
-    if len(problem.x_shape) > 1:
-        # Few rows or few columns decide which products are kept.
-        names = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
-        sizes = [{"m": 1, "q": 1.0}, {"m": 1.0, "q": 1}]
-        sizes = [{k: v for k, v in size.items() if k in names} for size in sizes]
-    for size in sizes:
-        algorithm = cls(tiny, **options, **size)
-        if len(problem.x_shape) > 1:
+    known = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
+    # Few rows or few columns decide which products are kept.
+    for sizes in ({"m": 1, "q": 1.0}, {"m": 1.0, "q": 1}) if matrices else ({},):
+        algorithm = cls(tiny, **options, **{k: v for k, v in sizes.items() if k in known})
+        if matrices:
             algorithm.advance(2)
         tiny.certify(algorithm.x, algorithm.y)
 
@@ -262,11 +255,8 @@ def warm_up(cls, problem, options):
 def check_options(cls, options):
     """Raise for an option that the method does not have."""
     allowed = option_names(cls)
-    for name in options:
-        if name not in allowed:
-            raise ValueError(
-                f"{cls.name} has no option {name!r}; it has {', '.join(sorted(allowed))}"
-            )
+    for name in (name for name in options if name not in allowed):
+        raise ValueError(f"{cls.name} has no option {name!r}; it has {', '.join(sorted(allowed))}")
 
 
 def option_names(cls):
@@ -282,37 +272,28 @@ def option_names(cls):
     return names - {"self", "seeds"} | {"moduli"}
 
 
-class _bar:
-    """A progress bar over the decades between the first gap and the tolerance."""
+@contextmanager
+def _gap_bar(shown, method, tol):
+    """Yields a function of a row of the history, which shows the decades done towards `tol`."""
+    if not shown:
+        yield lambda row: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    def __init__(self, shown, method, tol):
-        self.shown, self.method, self.tol = shown, method, max(tol, 1e-16)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(),
+        TextColumn("gap {task.fields[gap]:.1e}  passes {task.fields[passes]:.1f}"),
+        TimeElapsedColumn(),
+    )
+    task, first = bar.add_task(method, total=1.0, gap=math.nan, passes=0.0), None
 
-    def __enter__(self):
-        if not self.shown:
-            return lambda row: None
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(),
-            TextColumn("gap {task.fields[gap]:.1e}  passes {task.fields[passes]:.1f}"),
-            TimeElapsedColumn(),
-        )
-        self.progress.start()
-        self.task = self.progress.add_task(self.method, total=1.0, gap=math.nan, passes=0.0)
-        self.first = None
-        return self._show
-
-    def _show(self, row):
+    def show(row):
+        nonlocal first
         gap = max(row["relative_gap"], 1e-16)
-        self.first = self.first or gap
-        decades = math.log(self.first / self.tol)
-        done = math.log(self.first / gap) / decades if decades > 0.0 else 1.0
-        self.progress.update(
-            self.task, completed=min(max(done, 0.0), 1.0), gap=row["relative_gap"],
-            passes=row["passes"],
-        )
-
-    def __exit__(self, *exception):
-        if self.shown:
-            self.progress.stop()
+        first = first or gap
+        decades = math.log(first / max(tol, 1e-16))
+        done = math.log(first / gap) / decades if decades > 0.0 else 1.0
+        bar.update(task, completed=min(max(done, 0.0), 1.0), gap=row["relative_gap"],
+                   passes=row["passes"])
+    with bar:
+        yield show

@@ -10,9 +10,11 @@ but for the group "shared", and for iterations and batches on matrices, which sa
 
 import functools
 import json
+import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -159,16 +161,17 @@ def measure(name, make, n_iterations, bare=None, target=None, repeats=None):
     )
     row["ns_per_entry_at_20G"] = row["ns_per_entry"] * peak / 20e9
     row["time_to_bare_loop"] = None if bare is None else 1.0 / row["to_bare_loop"]
-    return row | judged(row, target)
+    return judged(row, target)
 
 
 def judged(row, target):
+    """A row with its target, a tuple (key of the row, "<=" or ">=", bound) or None."""
     if target is None:
-        return dict(target=None, reached=None)
+        return row | dict(target=None, reached=None)
     key, sign, bound = target
-    value = row[key]
-    text = f"{key.replace('_', ' ')} {value:.2f} {sign} {bound:g}"
-    return dict(target=text, reached=bool(value <= bound if sign == "<=" else value >= bound))
+    text = f"{key.replace('_', ' ')} {row[key]:.2f} {sign} {bound:g}"
+    reached = row[key] <= bound if sign == "<=" else row[key] >= bound
+    return row | dict(target=text, reached=bool(reached))
 
 
 # The kernels ----------------------------------------------------------------------
@@ -260,17 +263,21 @@ def settled(algorithm):
     return algorithm
 
 
+def random_rows(n, p, row_nnz=20):
+    """Sparse rows and labels that are much alike at every p."""
+    rng = np.random.default_rng(0)
+    A = scipy.sparse.csr_array(
+        (rng.standard_normal(n * row_nnz), rng.integers(0, p, n * row_nnz),
+         row_nnz * np.arange(n + 1)), shape=(n, p),
+    )
+    return A, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
 def sparse_dspdc():
     """A DSPDC iteration on CSR at p = 1e3, 1e5, 1e7, the rest being equal."""
-    n, row_nnz = 20000, 20
-    first = None
+    first = {}
     for p in (10 ** 3, 10 ** 5, 10 ** 7):
-        rng = np.random.default_rng(0)
-        A = scipy.sparse.csr_array(
-            (rng.standard_normal(n * row_nnz), rng.integers(0, p, n * row_nnz),
-             row_nnz * np.arange(n + 1)), shape=(n, p),
-        )
-        problem = erm(A, np.where(rng.random(n) < 0.5, -1.0, 1.0))
+        problem = erm(*random_rows(20000, p))
         for m, q in ((1, 500), (20, 20)):
             row = measure(
                 f"DSPDC CSR 20000 x {p:.0e}, 20 entries a row, m={m} q={q}",
@@ -279,7 +286,6 @@ def sparse_dspdc():
                 )), 2000, repeats=5,
             )
             keep = METHODS["dspdc"](problem, m=m, q=q, Lambda=1.0).info["keep"]
-            first = first or {}
             first.setdefault((m, q), row["ns_per_iteration"])
             row["kernel"] += f" (walks {keep})"
             row["ns_to_p_1e3"] = row["ns_per_iteration"] / first[m, q]
@@ -315,12 +321,11 @@ def real_data(folder):
                 solve(problem, "sdca", order="permuted", tol=1e-6, seed=seed).history.iloc[-1]
                 for seed in range(5)
             ]
-            row = dict(
+            yield judged(dict(
                 kernel=f"SDCA {name} lambda2={l2:g}: seconds to gap 1e-6, median of 5 seeds",
                 seconds=float(np.median([run["seconds"] for run in runs])),
                 passes=float(np.median([run["passes"] for run in runs])),
-            )
-            yield row | judged(row, ("seconds", "<=", seconds_known))
+            ), ("seconds", "<=", seconds_known))
     yield from covtype_memory(folder)
 
 
@@ -343,9 +348,6 @@ print(peak_memory() / 1e9)
 
 def covtype_memory(folder):
     """Load covtype, reduce it to d = 20, do a pass of each method; in a process of its own."""
-    import os
-    import tempfile
-
     files = sorted(folder.glob("covtype.libsvm.binary.bz2"))
     if not files:
         return
@@ -354,9 +356,8 @@ def covtype_memory(folder):
             [sys.executable, "-c", MEMORY_SCRIPT, str(files[0])], text=True, check=True,
             stdout=subprocess.PIPE, env=os.environ | {"LIBSVMDATA_HOME": home},
         )
-    row = dict(kernel="covtype, feature reduction d=20, one pass of each method: GB of memory",
-               gigabytes=float(done.stdout))
-    yield row | judged(row, ("gigabytes", "<=", 1.5))
+    kernel = "covtype, feature reduction d=20, one pass of each method: GB of memory"
+    yield judged(dict(kernel=kernel, gigabytes=float(done.stdout)), ("gigabytes", "<=", 1.5))
 
 
 #: (n, p, d, m, q) of iterations on several threads; d = None for a dense A.
@@ -390,9 +391,7 @@ def shared_iterations():
 
 
 GROUPS = {
-    "factorized": factorized_kernels,
-    "dense": dense_kernels,
-    "sparse": sparse_kernels,
+    "factorized": factorized_kernels, "dense": dense_kernels, "sparse": sparse_kernels,
     "dspdc-sparse": sparse_dspdc,
 }
 
@@ -402,28 +401,15 @@ if available_cpus() > 1:
 
 # The table ----------------------------------------------------------------------------
 
-def matrix_groups():
-    """The groups of `speed_matrix`, which is imported late as it uses this module."""
-    import speed_matrix
-
-    return {
-        "psd": speed_matrix.psd_kernels, "triplets": speed_matrix.triplet_kernels,
-        "matrix-sizes": speed_matrix.sizes,
-    }
-
-
-def peer_groups():
-    """The groups of `speed_peers`, imported late as well."""
-    import speed_peers
-
-    return speed_peers.GROUPS
-
-
 @single_threaded
 def run(json_file=None, only=None, data=None, console=None, peers=False):
     """Measure, print a table, and write the figures as JSON if asked to."""
+    # Late, as they use this module.
+    import speed_matrix
+    import speed_peers
+
     console = console or Console()
-    groups = known = peer_groups() if peers else GROUPS | matrix_groups()
+    groups = known = speed_peers.GROUPS if peers else GROUPS | speed_matrix.GROUPS
     if data is not None:
         if not Path(data).is_dir():
             raise ValueError(f"--data must be a folder with LIBSVM files, got {data}")

@@ -85,7 +85,7 @@ def one_matrix(name, d, target=None):
         kernel=f"PSD projection d={d} {name}", ns_per_iteration=1e9 * seconds,
         ns_per_entry=1e9 * seconds / d ** 2, time_to_eigh=seconds / eigh,
     )
-    return row | speed.judged(row, target)
+    return speed.judged(row, target)
 
 
 def batch(name, d, target=None):
@@ -105,7 +105,7 @@ def batch(name, d, target=None):
         kernel=f"PSD projection d={d} {name}, {BATCH} matrices on 2 threads",
         ns_per_iteration=1e9 * best[2] / BATCH, rate_to_one_thread=best[1] / best[2],
     )
-    return row | speed.judged(row, target)
+    return speed.judged(row, target)
 
 
 # Triplets ------------------------------------------------------------------------------
@@ -155,12 +155,11 @@ def triplet_products(problem, m=2000):
     for name, taken, target in (
         ("products", seconds[0], ("to_dgemm", ">=", 0.4)), ("sums", seconds[1], None)
     ):
-        row = dict(
+        yield speed.judged(dict(
             kernel=f"triplets d={operator.d}, {name} of {m} rows in {problem.shape[1] - 1} tasks",
             ns_per_iteration=1e9 * taken, multiply_adds_per_second=done / taken,
             to_dgemm=done / taken / peak,
-        )
-        yield row | speed.judged(row, target)
+        ), target)
 
 
 def iteration(problem, method, options, target, repeats=8):
@@ -204,7 +203,7 @@ def iteration(problem, method, options, target, repeats=8):
     )
     if target is None:
         return row | dict(target=f"{row['time_to_projections']:.2f} times its projections")
-    return row | speed.judged(row, target)
+    return speed.judged(row, target)
 
 
 # Sizes ---------------------------------------------------------------------------------
@@ -242,17 +241,16 @@ print(problem.shape[0])
 
 def sizes():
     """Memory and building time at the paper's sizes, each in a process of its own."""
-    gigabytes, = _numbers(RISK_SCRIPT)
-    row = dict(kernel="matrix risk n=p=100 d=200: data, two iterations of each method, GB",
-               gigabytes=gigabytes)
-    yield row | speed.judged(row, ("gigabytes", "<=", 2.2))
+    def row(kernel, unit, value, bound):
+        return speed.judged({"kernel": kernel, unit: value}, (unit, "<=", bound))
+
+    name = "matrix risk n=p=100 d=200: data, two iterations of each method, GB"
+    yield row(name, "gigabytes", *_numbers(RISK_SCRIPT), 2.2)
     for n_impostors in (1, 6):
         seconds, n, gigabytes = _numbers(LMNN_SCRIPT, n_impostors)
         name = f"MT-LMNN {n:.0f} triplets, 100 tasks, d=128: building"
-        row = dict(kernel=f"{name}, seconds", seconds=seconds)
-        yield row | speed.judged(row, ("seconds", "<=", 120))
-        row = dict(kernel=f"{name}, GB", gigabytes=gigabytes)
-        yield row | speed.judged(row, ("gigabytes", "<=", 1.5))
+        yield row(f"{name}, seconds", "seconds", seconds, 120)
+        yield row(f"{name}, GB", "gigabytes", gigabytes, 1.5)
 
 
 def _numbers(script, *arguments):
@@ -261,3 +259,6 @@ def _numbers(script, *arguments):
         stdout=subprocess.PIPE, env=os.environ | {store.VARIABLE: "0"},
     )
     return [float(line) for line in done.stdout.split()]
+
+
+GROUPS = {"psd": psd_kernels, "triplets": triplet_kernels, "matrix-sizes": sizes}

@@ -12,7 +12,6 @@ import math
 import time
 
 import numpy as np
-import scipy.sparse
 import speed
 
 from benchmark_dspdc.bench.peers import PEERS
@@ -166,7 +165,7 @@ def compared(title, own, other, gap, bound):
         text = f"not reached in {PATIENCE:g} s: {', '.join(late)}"
         return row | dict(target=text, reached=own[first] < math.inf)
     row["ratio"] = own[first] / other[second]
-    return row | speed.judged(row, ("ratio", "<=", bound))
+    return speed.judged(row, ("ratio", "<=", bound))
 
 
 def _finite(seconds):
@@ -210,18 +209,12 @@ def cyanure():
 
 def lazy():
     """An iteration on CSR with 20 entries a row at growing p: lazy updates do not see p."""
-    n, row_nnz = LAZY_ROWS, 20
     first = {}
     for p in WIDTHS:
-        rng = np.random.default_rng(0)
-        A = scipy.sparse.csr_array(
-            (rng.standard_normal(n * row_nnz), rng.integers(0, p, n * row_nnz),
-             row_nnz * np.arange(n + 1)), shape=(n, p),
-        )
-        problem = erm(A, np.where(rng.random(n) < 0.5, -1.0, 1.0), "logistic", 1e-4, 1e-3)
+        problem = erm(*speed.random_rows(LAZY_ROWS, p), "logistic", 1e-4, 1e-3)
         for method in ("saga", "svrg", "katyusha", "spdc", "rpdg"):
             row = dict(
-                kernel=f"{method.upper()} CSR {n} x {p:.0e}, {row_nnz} entries a row",
+                kernel=f"{method.upper()} CSR {LAZY_ROWS} x {p:.0e}, 20 entries a row",
                 ns_per_iteration=1e9 * iteration_seconds(method, problem),
             )
             first.setdefault(method, row["ns_per_iteration"])

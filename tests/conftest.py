@@ -1,4 +1,6 @@
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -121,6 +123,31 @@ def git(folder, *arguments):
         ["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, text=True
     )
     return done.stdout.strip()
+
+
+def copy_of_benchmark(folder, *names):
+    """Copy the benchmark, or some of its files and folders, to where they may be edited."""
+    everything = ("benchmark_dspdc", "datasets", "solvers", "plots", "objective.py", "config.yml")
+    folder.mkdir(exist_ok=True)
+    for name in names or everything:
+        if (REPO / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(REPO / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(REPO / name, folder / name)
+    return folder
+
+
+@contextlib.contextmanager
+def edited(file, old, new):
+    """A file with a piece of it replaced, which must be there once."""
+    text = file.read_text()
+    assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}"
+    file.write_text(text.replace(old, new))
+    try:
+        yield
+    finally:
+        file.write_text(text)
 
 
 def run(tmp_path, config, name, *arguments, **options):

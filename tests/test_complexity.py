@@ -242,7 +242,7 @@ def test_costs_of_single_rows_and_columns_are_predicted_and_those_of_others_are_
         wanted = predict(problem, rate_of(method, options), 1e-6, method=method, **options)
         assert predicted_cost(method, problem, options) == pytest.approx(wanted.overall)
     for method, options in (("saga", dict(m=1.0)), ("saga", dict(m=2)), ("nothing", {}),
-                            ("dspdc", dict(m=1, q=0.5)), ("saga", dict(m=1, nonsense=1))):
+                            ("dspdc", dict(m=1, q=0.5))):
         assert math.isnan(predicted_cost(method, problem, options))
     monkeypatch.setattr("benchmark_dspdc.bench.plugins.PREDICTED", 10)
     assert math.isnan(predicted_cost("saga", problem, dict(m=1)))

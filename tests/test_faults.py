@@ -9,7 +9,6 @@ import functools
 import http.server
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import REPO, assert_same_rows, benchopt, make_problem
+from conftest import (
+    REPO,
+    assert_same_rows,
+    benchopt,
+    copy_of_benchmark,
+    edited,
+    make_problem,
+)
 from frames import curve, runs
 
 from benchmark_dspdc import solve
@@ -187,26 +193,6 @@ def test_a_run_that_is_stopped_keeps_what_was_measured(place, stop, options, cod
     assert not processes(place.name)
     if "--no-cache" in options:
         assert not [*place.cache.iterdir()]
-
-
-def test_a_second_ctrl_c_ends_what_is_slow_to_stop():
-    class Slow:
-        pid, heard = os.getpid(), []
-
-        def send_signal(self, number):
-            self.heard.append(number)
-
-        def wait(self, seconds=None):
-            self.heard.append(seconds)
-            if seconds:
-                raise KeyboardInterrupt
-    killed, slow = [], Slow()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "killpg", lambda *given: killed.append(given))
-        running._stop(slow)
-    assert killed == [(slow.pid, signal.SIGKILL)] and slow.heard == [
-        signal.SIGINT, running.GRACE, None,
-    ]
 
 
 @pytest.mark.parametrize("number, hint", [
@@ -429,36 +415,6 @@ def test_a_folder_that_others_can_fill_is_not_taken(tmp_path, monkeypatch):
     assert places.fallback_home.__wrapped__() == usual
 
 
-KERNEL = """
-from benchmark_dspdc.engine.kernel_cache import njit
-
-
-@njit
-def one(x):
-    return x + 1.0
-
-
-print(one(0.0), one(0))
-"""
-
-
-@in_a_namespace
-@pytest.mark.parametrize("room", ["size=16k", "nr_inodes=3"])
-def test_a_full_disk_under_the_cache_of_kernels_stops_no_run(tmp_path, room):
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (tmp_path / "kernel.py").write_text(KERNEL)
-    done = in_own_namespace(
-        [f"mount -t tmpfs -o {room} none '{cache}'"], "kernel",
-        BENCHMARK_DSPDC_CACHE=str(cache), PYTHONPATH=str(tmp_path),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "1.0 1.0\n"
-    assert done.stderr.count(f"compiled kernels are not kept in {cache}") == 1
-    # Nor anywhere else, where no folder is named after the sources.
-    assert not [*tmp_path.rglob("*.nbc")]
-
-
 # Downloads --------------------------------------------------------------------------
 
 class Cut(http.server.BaseHTTPRequestHandler):
@@ -498,24 +454,23 @@ def server(monkeypatch, tmp_path):
         running_server.shutdown()
 
 
-def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(server, tmp_path):
+def test_a_download_that_is_cut_leaves_nothing_and_can_be_made_again(
+        server, tmp_path, monkeypatch):
     for _ in range(2):
         with pytest.raises(OSError, match="its download failed"):
             libsvm.raw("a9a")
         assert not libsvm.is_cached("a9a")
         assert [*(tmp_path / "data" / "libsvm").iterdir()] == []
-    server.whole = True
+    monkeypatch.setattr(server, "whole", True)
     X, y = libsvm.raw("a9a")
     assert X.shape[0] == len(y) == 4000
-    server.whole = False
 
 
 def test_a_download_that_unpacks_to_too_much_is_given_up(server, tmp_path, monkeypatch):
     """Before all of it is on the disk, where libsvmdata would unpack it."""
     monkeypatch.setattr(server, "whole", True)
     monkeypatch.setattr(libsvm_text, "RATIO_SLACK", 2**16)
-    packed = bz2.compress(server.body)
-    monkeypatch.setattr(server, "body", packed)
+    monkeypatch.setattr(server, "body", bz2.compress(server.body))
     assert libsvm.raw("rcv1.binary").X.shape == (4000, 47236)
     monkeypatch.setattr(server, "body", bz2.compress(b"1 1:1\n2 1:1\n" * 10**6))
     before = {*(tmp_path / "data" / "libsvm").iterdir()}
@@ -580,8 +535,7 @@ def failing(tmp_path_factory):
     for name in ("benchmark_dspdc", "datasets", "plots"):
         (folder / name).symlink_to(REPO / name)
     (folder / "solvers").mkdir()
-    for name in ("objective.py", "config.yml", "solvers/sdca.py"):
-        shutil.copy(REPO / name, folder / name)
+    copy_of_benchmark(folder, "objective.py", "config.yml", "solvers/sdca.py")
     for name, fails in FAILURES.items():
         text = BROKEN.replace("NAME", name).replace("FAILS", fails)
         (folder / "solvers" / f"{name}.py").write_text(text)
@@ -615,8 +569,8 @@ def test_solvers_that_diverge_are_named_and_never_win(failing):
         broken = raw[raw["solver_name"].str.startswith(name)]
         assert (broken.groupby("dataset_name")[GAP].min() < 1e-2).all()
         assert np.isfinite(broken[GAP]).all() == (name == "Diverges")
-    for (dataset, objective), _ in raw.groupby(["dataset_name", "objective_name"]):
-        assert not rows_of(raw, dataset, objective)["solver_name"].str.startswith(diverging).any()
+    for key, _ in raw.groupby(["dataset_name", "objective_name"]):
+        assert not rows_of(raw, *key)["solver_name"].str.startswith(diverging).any()
     seconds = medians(to_targets(raw, [1e-2]))["seconds to 1e-02"]
     for (_, _, solver), value in seconds.items():
         assert np.isinf(value) == solver.startswith(diverging)
@@ -638,9 +592,7 @@ def test_solvers_that_raise_are_named_by_the_command_and_in_the_report(failing):
     assert "failed: Raises on" in named and "n=300" in named
     # Where it worked it is compared.
     found = frame.groupby("solver_name")["dataset_name"].nunique()
-    assert sorted(found.items()) == [
-        ("Raises", 1), ("SDCA[m=1,order=random]", 2),
-    ]
+    assert found.to_dict() == {"Raises": 1, "SDCA[m=1,order=random]": 2}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory, of Linux")
@@ -653,22 +605,10 @@ def test_notes_on_solvers_that_fail_are_on_no_disk():
 
 # Stale results ----------------------------------------------------------------------
 
-def edit(file, old, new):
-    text = file.read_text()
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new))
-
-
 @pytest.mark.nightly
 def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
     """In a copy whose report, and then step size and certificate, are edited between two runs."""
-    folder = tmp_path / "copy"
-    for name in ("benchmark_dspdc", "datasets", "solvers"):
-        shutil.copytree(
-            REPO / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    for name in ("objective.py", "config.yml"):
-        shutil.copy(REPO / name, folder / name)
+    folder = copy_of_benchmark(tmp_path / "copy")
     config, cache = tmp_path / "config.yml", tmp_path / "cache"
     config.write_text(yaml.safe_dump(SHORT | {
         "solver": ["FISTA"], "n-repetitions": 1, "max-runs": 5,
@@ -690,11 +630,11 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
     # From the cache, times and all.
     pd.testing.assert_series_equal(first["time"], again["time"], check_exact=True)
     assert entries == same == 1
-    edit(package / "methods" / "fista.py", "min(1.0 / L, ", "min(0.9 / L, ")
-    edit(package / "model" / "problem.py",
-         "Certificate(primal, max(own, candidate),", "Certificate(primal, candidate - 1.0,")
-    edited, more = run("edited")
+    with (edited(package / "methods" / "fista.py", "min(1.0 / L, ", "min(0.9 / L, "),
+          edited(package / "model" / "problem.py", "Certificate(primal, max(own, candidate),",
+                 "Certificate(primal, candidate - 1.0,")):
+        other, more = run("edited")
     assert more == 2
-    assert (edited["objective_dual"].iloc[0], edited["objective_value"].iloc[0]) == (
+    assert (other["objective_dual"].iloc[0], other["objective_value"].iloc[0]) == (
         first["objective_dual"].iloc[0] - 1.0, first["objective_value"].iloc[0])
-    assert (edited["objective_value"].iloc[1:] != first["objective_value"].iloc[1:]).all()
+    assert (other["objective_value"].iloc[1:] != first["objective_value"].iloc[1:]).all()

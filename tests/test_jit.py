@@ -1,13 +1,12 @@
 import errno
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
-from conftest import REPO
+from conftest import REPO, copy_of_benchmark
 
 from benchmark_dspdc.bench import plugins
 from benchmark_dspdc.engine import kernel_cache as jit
@@ -70,12 +69,6 @@ def test_kernels_contain_no_reference_counting():
 
 # Two hashes ---------------------------------------------------------------------------
 
-def copy_of_package(folder):
-    copy = folder / "benchmark_dspdc"
-    shutil.copytree(REPO / "benchmark_dspdc", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
-
-
 #: By room or module: whether its changes are other kernels, and other curves.
 INVALIDATES = {
     "engine": (True, True), "operators": (True, True), "model": (True, True),
@@ -88,7 +81,7 @@ INVALIDATES = {
 
 
 def test_a_change_invalidates_kernels_and_curves_that_depend_on_it_alone(tmp_path, monkeypatch):
-    copy = copy_of_package(tmp_path)
+    copy = copy_of_benchmark(tmp_path, "benchmark_dspdc") / "benchmark_dspdc"
     monkeypatch.setattr(jit, "PACKAGE", copy)
 
     def hashes():
@@ -128,7 +121,7 @@ print(pack(np.eye(2)[None]).sum(), *kernel_cache.CACHE_DIRECTORY.glob("*.nbc"))
 
 def test_equal_sources_share_kernels_wherever_they_are(tmp_path):
     def run(place, edited=None):
-        copy = copy_of_package(tmp_path / place)
+        copy = copy_of_benchmark(tmp_path / place, "benchmark_dspdc") / "benchmark_dspdc"
         if edited is not None:
             copy.joinpath(edited).write_text(copy.joinpath(edited).read_text() + "#")
         env = os.environ | {"BENCHMARK_DSPDC_CACHE": str(tmp_path / "cache"), "PYTHONPATH": "."}

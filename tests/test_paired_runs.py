@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import REPO, git
+from conftest import copy_of_benchmark, git
 from frames import ELASTIC, factorized, runs, seeds
 from test_regress import FOUND, measured, plain, with_new
 
@@ -459,11 +459,7 @@ def test_methods_are_run_alone_by_the_config_that_had_them(tmp_path, monkeypatch
 @pytest.mark.nightly
 def test_a_run_of_other_files_takes_their_package_whatever_its_layout(tmp_path):
     """Not the one that is installed, nor that of the process that starts it."""
-    for name in ("benchmark_dspdc", "datasets", "solvers", "plots"):
-        shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("objective.py", "config.yml"):
-        shutil.copy(REPO / name, tmp_path / name)
-    bench = tmp_path / "benchmark_dspdc" / "bench"
+    bench = copy_of_benchmark(tmp_path) / "benchmark_dspdc" / "bench"
     (bench / "failure_notes.py").unlink()
     with (bench / "machine_speed.py").open("a") as file:
         file.write("\n\ndef reference_seconds():\n    return 12345.0\n")

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import REPO, git, make_problem
+from conftest import REPO, copy_of_benchmark, edited, git, make_problem
 from frames import curve, runs, seeds
 
 from benchmark_dspdc.bench.benchopt_process import Run
@@ -480,6 +479,13 @@ def test_a_method_is_added_without_touching_the_others(place, capsys):
 
 # The command --------------------------------------------------------------------------
 
+def run_gives(monkeypatch, place, done):
+    """Runs of a config x.yml of the current folder have this end."""
+    monkeypatch.setattr(commit_runs, "benchopt_run", lambda *given, **more: done)
+    monkeypatch.chdir(place.folder)
+    Path("x.yml").touch()
+
+
 @pytest.mark.parametrize(("given", "message"), [
     ([], "either result files or --run"), (["x.parquet", "--run", "x.yml"], "either result files"),
     (["--run", "x.yml", "--repeat", "-1"], "must be at least 1, got -1"),
@@ -493,9 +499,7 @@ def test_a_method_is_added_without_touching_the_others(place, capsys):
     (["--run", "x.yml", "--against", "HEAD", "--work-only"], "--against is for comparing times"),
 ])
 def test_what_cannot_be_run_is_no_regression(place, capsys, monkeypatch, given, message):
-    monkeypatch.setattr(commit_runs, "benchopt_run", lambda *given, **more: Run(None, 1))
-    monkeypatch.chdir(place.folder)
-    Path("x.yml").touch()
+    run_gives(monkeypatch, place, Run(None, 1))
     out = place.folder / "out.json"
     assert main(["regress", *given, "--baseline", place.baseline, "--json", str(out)]) == 2
     assert message in capsys.readouterr().err
@@ -510,10 +514,7 @@ def test_what_cannot_be_run_is_no_regression(place, capsys, monkeypatch, given, 
 def test_a_run_that_was_stopped_or_had_failures_is_not_compared(
     place, capsys, monkeypatch, code, failed, ends_with, message
 ):
-    done = Run(Path(place(measured())), code, failed=failed)
-    monkeypatch.chdir(place.folder)
-    Path("x.yml").touch()
-    monkeypatch.setattr(commit_runs, "benchopt_run", lambda *given, **more: done)
+    run_gives(monkeypatch, place, Run(Path(place(measured())), code, failed=failed))
     assert main(["regress", "--run", "x.yml", "--baseline", place.baseline]) == ends_with
     assert message in capsys.readouterr().err
 
@@ -565,11 +566,7 @@ TIMED = (
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of the benchmark that may be edited, with a baseline of it as it is."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in ("benchmark_dspdc", "datasets", "solvers", "plots"):
-        shutil.copytree(REPO / name, folder / name)
-    for name in ("objective.py", "config.yml"):
-        shutil.copy(REPO / name, folder / name)
+    folder = copy_of_benchmark(tmp_path_factory.mktemp("checkout"))
     (folder / "small.yml").write_text(SMALL)
     code, shown = guarded(folder, "--update", "--work-only", "--repeat", "1")
     assert code == 0, shown
@@ -605,27 +602,14 @@ def guarded(folder, *options, config="small"):
     return done.returncode, done.stdout + done.stderr
 
 
-def edited(folder, file, old, new):
-    """Edit a file of the copy; returns a function that takes it back."""
-    path = folder / "benchmark_dspdc" / file
-    text = path.read_text()
-    assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}"
-    path.write_text(text.replace(old, new))
-    return lambda: path.write_text(text)
-
-
 @pytest.mark.nightly
 def test_an_unchanged_tree_passes_and_a_perturbed_step_is_caught(checkout):
     code, shown = guarded(checkout, "--work-only")
     assert code == 0, shown
-    undo = edited(
-        checkout, "theory/steps.py", "    sigma = n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
-        "    sigma = 0.9 * n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
-    )
-    try:
+    with edited(checkout / "benchmark_dspdc" / "theory" / "steps.py",
+                " sigma = n * math.sqrt(r * lam / gamma) / (2.0 * R)\n",
+                " sigma = 0.9 * n * math.sqrt(r * lam / gamma) / (2.0 * R)\n"):
         code, shown = guarded(checkout, "--work-only")
-    finally:
-        undo()
     assert code == 1, shown
     assert "SPDC[m=1] on Factorized" in shown and "FISTA on" not in shown
 
@@ -656,11 +640,9 @@ SLOWED = """        self._run(n_iterations)
 @pytest.mark.nightly
 @pytest.mark.timing
 def test_a_kernel_slowed_by_30_per_cent_is_caught_and_named(timed):
-    undo = edited(timed, "methods/method.py", "        self._run(n_iterations)\n", SLOWED)
-    try:
+    method = timed / "benchmark_dspdc" / "methods" / "method.py"
+    with edited(method, "        self._run(n_iterations)\n", SLOWED):
         code, shown = guarded(timed, config="timed")
-    finally:
-        undo()
     assert code == 1, shown
     rows = json.loads((timed / "out.json").read_text())["figures"]
     assert {row["solver"] for row in rows if row["outcome"] == WORSE} == {"SPDC[m=1]"}, shown

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from benchopt.parallel_backends.slurm_executor import get_slurm_executor, merge_slurm_configs
-from conftest import REPO, assert_same_rows, run
+from conftest import REPO, assert_same_rows, copy_of_benchmark, run
 from distributed import Client
 
 CONFIG = {
@@ -116,10 +115,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(cluster, sequential, folder
 @pytest.mark.nightly
 def test_submitit_runs_the_same_curves_on_this_machine(sequential, folder):
     # Jobs and their logs are written beside the benchmark.
-    copy = folder / "benchmark"
-    for name in ("datasets", "solvers"):
-        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(REPO / "objective.py", copy)
+    copy = copy_of_benchmark(folder / "benchmark", "datasets", "solvers", "objective.py")
     config = CONFIG | {"dataset": CONFIG["dataset"][:1], "solver": ["SDCA"]}
     frame, shown = run(
         folder, config, "submitit", "--parallel-config", REPO / "configs" / "slurm.yml",

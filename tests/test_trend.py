@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import git
 from frames import curve, factorized, runs, seeds
-from test_regress import FOUND, measured, plain
+from test_regress import measured, plain
 
 from benchmark_dspdc.bench import benchopt_process as running
 from benchmark_dspdc.cli import main
@@ -167,7 +167,9 @@ def test_files_of_one_commit_and_start_are_one_point(tmp_path):
     assert made["ticks"] == [
         "2026-03-01 aaaa", "2026-03-01 10:35 bbbb+", "2026-03-01 11:00 bbbb+", "2026-03-01 six",
     ]
+    # Runs of other problems are gaps, and no change.
     assert sorted(map(known, values_of(tmp_path))) == [[True, True, False, False], [True] * 4]
+    assert made["changes"] == []
 
 
 def test_of_several_runs_of_a_command_the_median_counts(tmp_path):
@@ -219,15 +221,6 @@ def test_runs_with_fewer_repetitions_are_left_out_and_told(tmp_path):
     assert any("1 curves with fewer repetitions" in note for note in made["notes"])
     for figure in made["problems"][0]["figures"].values():
         assert known(figure["SPDC[m=1]"]["values"]) == [False, True, True]
-
-
-def test_runs_of_other_problems_are_gaps_in_a_trend(tmp_path):
-    written(tmp_path, *(
-        runs(*seeds("SPDC[m=1]", (0.1, 0.1), dataset=factorized(p=p), **FOUND))
-        for p in (200, 100) * 3
-    ))
-    assert trend.trend_data([tmp_path])["changes"] == []
-    assert list(map(known, values_of(tmp_path))) == [[True, False] * 3, [False, True] * 3]
 
 
 def test_solvers_that_count_no_passes_have_their_time_to_gaps(tmp_path):

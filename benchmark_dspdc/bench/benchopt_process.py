@@ -33,11 +33,8 @@ NO_CACHE, CACHE = "--no-cache", "BENCHOPT_CACHE"
 #: made the file (files that one command makes are of one time); the processor, of curves that
 #: were all measured now; and whether several were measured at a time.
 COMMIT, STARTED, PROCESSOR, SHARED = (
-    "benchmark-commit", "benchmark-started", "benchmark-processor", "benchmark-shared",
+    f"benchmark-{word}" for word in ("commit", "started", "processor", "shared")
 )
-
-#: Runs benchopt, and notes which curves fail.
-NOTES_SCRIPT = Path(__file__).with_name("failure_notes.py")
 
 _started = datetime.now().isoformat(timespec="milliseconds")
 
@@ -55,44 +52,26 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, where it stops a run as Ctrl-C does."""
 
 
+def stopped_by(error):
+    """The exit code of a command that a KeyboardInterrupt ends."""
+    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
 class Run(NamedTuple):
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes
-    ----------
-    file : Path or None
-        The result file, None if no curve was finished.
-    code : int
-        benchopt's exit code, one of `STOPPED`, or 128 + n if the signal n has ended it.
-    late : bool
-        Whether it was stopped because its time was over.
-    failed : tuple of str
-        The methods that raised or diverged, with their problems.
-    """
-
-    file: Path | None
-    code: int
-    late: bool = False
-    failed: tuple = ()
+    file: Path | None       # the result file, None if no curve was finished
+    code: int               # benchopt's, one of `STOPPED`, or 128 + n if the signal n has ended it
+    late: bool = False      # whether it was stopped because its time was over
+    failed: tuple = ()      # the methods that raised or diverged, with their problems
 
 
 def benchopt_run(folder, arguments, name, seconds=None, variables=None):
-    """Run benchopt; returns a `Run`.
+    """Run benchopt on the benchmark in a folder, for some seconds at most; returns a `Run`.
 
-    Parameters
-    ----------
-    folder : Path
-        With the benchmark. Its package is taken before the one that is installed, so that it may
-        be of another commit.
-    arguments : list of str
-        Of `benchopt run`, without the folder and --output.
-    name : str
-        How the result file's name begins; the time and the process make it unique, so that
-        two runs at once do not meet.
-    seconds : float or None
-        When to stop it.
-    variables : dict or None
-        Of its environment, beside those of this process.
+    The package in the folder is taken before the one that is installed, as it may be of another
+    commit. `name` begins the result file's; the time and the process make it unique, so that two
+    runs at once do not meet. `variables` are those of the environment beside this process's.
     """
     folder = Path(folder)
     stem = f"{name}_{datetime.now():%Y-%m-%d_%Hh%Mm%S}_{os.getpid()}"
@@ -100,9 +79,10 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     outputs, output = _place_of_results(folder, stem)
     private = NO_CACHE in arguments
     with sigterm_stops(), _open_notes() as notes, _place_of_curves(folder, private) as cache:
+        script = str(Path(__file__).with_name("failure_notes.py"))
         command = [
             # -P: the folder of the script is no place to look for modules.
-            sys.executable, "-P", str(NOTES_SCRIPT), str(notes.fileno()), "run", str(folder),
+            sys.executable, "-P", script, str(notes.fileno()), "run", str(folder),
             *(word for word in arguments if word != NO_CACHE), "--no-display", "--output", *output,
         ]
         places = [str(folder.resolve()), os.environ.get("PYTHONPATH")]
@@ -122,7 +102,7 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
             PROCESSOR: this_processor() if private else None,
         })
     elif not early:
-        where = "lost" if private else ("in benchopt's cache; the same command goes on from there")
+        where = "lost" if private else "in benchopt's cache; the same command goes on from there"
         _tell(f"no result file was written. Curves that were finished are {where}")
     return Run(file, code, late, failed)
 
@@ -130,8 +110,6 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
 def _tell(sentence):
     print(f"benchmark_dspdc: {sentence}", file=sys.stderr, flush=True)
 
-
-# Solvers that fail --------------------------------------------------------------------
 
 def _open_notes():
     """A file for `failure_notes`: in memory where there are such files, as a disk may be full."""
@@ -159,10 +137,10 @@ def _place_of_curves(folder, private):
     given = os.environ.get(CACHE)
     home, variables = Path(given or folder / "__cache__"), {}
     if (private or not given) and not is_writable(home):
-        unwritable, home = home, fallback_home() / "benchopt"
-        _tell(f"{unwritable} cannot be written; finished curves are kept in {home}")
-        variables = {CACHE: str(home)}
-        home.mkdir(parents=True, exist_ok=True)
+        other = fallback_home() / "benchopt"
+        _tell(f"{home} cannot be written; finished curves are kept in {other}")
+        other.mkdir(parents=True, exist_ok=True)
+        home, variables = other, {CACHE: str(other)}
     if not private:
         yield variables
         return
@@ -199,7 +177,7 @@ def _mark(file, words):
     try:
         table = pyarrow.parquet.ParquetFile(file).read()
         for column, word in words.items():
-            values = pyarrow.array([word] * len(table), pyarrow.string())
+            values = pyarrow.repeat(pyarrow.scalar(word, pyarrow.string()), len(table))
             table = table.append_column(column, values)
         content = pyarrow.BufferOutputStream()
         pyarrow.parquet.write_table(table, content)
@@ -209,9 +187,9 @@ def _mark(file, words):
 
 
 def commit_of(folder):
-    """The commit that is checked out in a folder, with a + if it was edited; None if unknown.
+    """The commit that is checked out in a folder, None if unknown.
 
-    A new file, such as a solver, is an edit too.
+    With a + if it was edited; a new file, such as a solver, is an edit too.
     """
     def answer(*words):
         command = ["git", "-C", str(folder), *words]
@@ -229,7 +207,7 @@ def _is_shared(arguments):
     parser.add_argument("-j", "--n-jobs", default="1")
     parser.add_argument("--parallel-config")
     known, _ = parser.parse_known_args(arguments)
-    return "no" if known.n_jobs == "1" and known.parallel_config is None else "yes"
+    return "yes" if known.n_jobs != "1" or known.parallel_config else "no"
 
 
 # Processes ----------------------------------------------------------------------------
@@ -249,16 +227,17 @@ def _stoppable(command, folder, environment, seconds, open_files=()):
         _stop(process)
     except KeyboardInterrupt as stop:
         _stop(process)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED, False
+        return stopped_by(stop), False
     finally:
         # Workers of a process that was killed would go on with curves that nobody collects.
         if process.poll() is None or process.returncode < 0:
             _kill(process)
-    if process.returncode < 0 and not late:
-        number = signal.Signals(-process.returncode)
+    code = process.returncode
+    if code < 0 and not late:
+        number = signal.Signals(-code)
         hint = "; memory may have run out" if number == signal.SIGKILL else ""
         _tell(f"benchopt was ended by {number.name}{hint}")
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode, late
+    return code if code >= 0 else 128 - code, late
 
 
 def _before_it_begins():

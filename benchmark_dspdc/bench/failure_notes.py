@@ -22,8 +22,7 @@ FAILURES = ("error", "diverged")
 class Noting(TerminalOutput):
     """Prints as benchopt does, and writes the names of what failed to a file."""
 
-    #: Number of the open file.
-    notes = None
+    notes = None  # number of the open file
 
     def __reduce__(self):
         # Workers get benchopt's own: they have neither this file nor the open one.
@@ -37,12 +36,7 @@ class Noting(TerminalOutput):
         super().show_status(status, *args, **kwargs)
 
 
-def main(arguments):
-    """Run benchopt with all but the first argument, which is the number of an open file."""
-    Noting.notes = int(arguments[0])
-    runner.TerminalOutput = Noting
-    benchopt(args=arguments[1:], prog_name="benchopt")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    Noting.notes = int(sys.argv[1])
+    runner.TerminalOutput = Noting
+    benchopt(args=sys.argv[2:], prog_name="benchopt")

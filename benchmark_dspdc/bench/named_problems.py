@@ -1,8 +1,4 @@
-"""Problems by the names that `benchopt run` knows them by.
-
-benchopt is imported when it is needed; beside `plugins` this is the only module
-here that does so.
-"""
+"""Problems by the names that `benchopt run` knows them by; it is imported when it is needed."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,21 +9,12 @@ from ..model.problem import Problem
 
 
 class Target(NamedTuple):
-    """A problem of the benchmark.
-
-    Attributes
-    ----------
-    dataset, objective : str
-        As in the columns of a result file.
-    problem : Problem or None
-    reason : str or None
-        Why there is no problem: the data set is not for this objective.
-    """
+    """A problem of the benchmark, its names as in the columns of a result file."""
 
     dataset: str
     objective: str
     problem: Problem | None
-    reason: str | None
+    reason: str | None      # why there is no problem: the data are not for this objective
 
 
 def benchmark_folder():
@@ -42,20 +29,11 @@ def benchmark_folder():
 
 
 def load_targets(target, objective=None):
-    """The problems that a config file or the name of a data set stands for, one by one.
+    """The problems that a target stands for, one by one.
 
-    Parameters
-    ----------
-    target : str
-        A config file of `benchopt run`, for every data set and objective of it, or a
-        data set such as "Factorized[n=5000,p=100,d=20]".
-    objective : str or None
-        Such as "ERM[loss=logistic]", in place of those of the config file; None for
-        those, or for the objective's first parameters.
-
-    Yields
-    ------
-    Target
+    That is a config file of `benchopt run`, for every data set and objective of it, or a data set
+    such as "Factorized[n=5000,p=100,d=20]". An objective such as "ERM[loss=logistic]" takes the
+    place of the config's; without any it has its first parameters.
     """
     import click
     from benchopt.benchmark import Benchmark, _list_parametrized_classes
@@ -70,16 +48,14 @@ def load_targets(target, objective=None):
         selected = benchmark.check_dataset_patterns(datasets)
         filters = benchmark.check_objective_filters(objectives)
         datasets = list(_list_parametrized_classes(*selected))
-        chosen = [
-            found for found, _ in _list_parametrized_classes(*filters, check_installed=False)
-        ]
+        chosen = list(_list_parametrized_classes(*filters, check_installed=False))
     except (ValueError, TypeError, click.ClickException) as error:
         raise ValueError(_one_line(error)) from None
     for dataset, ready in datasets:
         if not ready:
             raise ValueError(f"{dataset} cannot be loaded: a package that it needs is missing")
-        for k in range(len(chosen) if objectives else 1):
-            yield _pose(dataset, chosen[k])
+        for found, _ in chosen if objectives else chosen[:1]:
+            yield _pose(dataset, found)
         dataset._data = None
 
 
@@ -91,9 +67,8 @@ def _pose(dataset, objective):
         skipped, reason = objective._set_dataset(dataset)
     except Exception as error:
         raise ValueError(f"{dataset} cannot be loaded: {_one_line(error)}") from error
-    if skipped:
-        return Target(str(dataset), str(objective), None, reason)
-    return Target(str(dataset), str(objective), objective.problem, None)
+    problem = None if skipped else objective.problem
+    return Target(str(dataset), str(objective), problem, reason)
 
 
 def _read_config(file):
@@ -109,9 +84,9 @@ def _read_config(file):
         value if isinstance(value, list) or value is None else [value]
         for value in (config["dataset"], config.get("objective"))
     ]
-    for name in (name for names in found for name in names or () if isinstance(name, str)):
+    for name in (name for names in found for name in names or ()):
         # benchopt would load and run it.
-        if name.partition("[")[0].strip().endswith(".py"):
+        if isinstance(name, str) and name.partition("[")[0].strip().endswith(".py"):
             raise ValueError(f"{file} names {name!r}, a file; allowed are names of this benchmark")
     return found
 

@@ -24,33 +24,15 @@ from .named_problems import benchmark_folder
 
 
 class Part(NamedTuple):
-    """What is run of a config, with a time limit for each curve.
+    """What is run of a config, with a time limit for each curve."""
 
-    Attributes
-    ----------
-    figure : str
-        What it belongs to, as in --only.
-    config : str
-        Stem of a file under configs/.
-    seconds : float
-        Limit for a curve in a budget of 20 minutes; in others in proportion.
-    only : tuple of str
-        Options of `benchopt run` in place of the config's own.
-    tol : float
-        Relative gap at which a curve ends.
-    threads : int
-        On matrices all methods may project some side by side.
-    short : str
-        The config with fewer curves for budgets below `LONG`, empty for the same.
-    """
-
-    figure: str
-    config: str
-    seconds: float
-    only: tuple = ()
-    tol: float = 1e-6
-    threads: int = 1
-    short: str = ""
+    figure: str         # what it belongs to, as in --only
+    config: str         # stem of a file under configs/
+    seconds: float      # limit for a curve in a budget of 20 minutes; in others in proportion
+    only: tuple = ()    # options of `benchopt run` in place of the config's own
+    tol: float = 1e-6   # relative gap at which a curve ends
+    threads: int = 1    # on matrices all methods may project some side by side
+    short: str = ""     # the config with fewer curves for budgets below `LONG`; "" for the same
 
 
 #: The time budget, in one place: measured so that a budget of 20 minutes suffices on two cores.
@@ -84,9 +66,7 @@ def seconds(text):
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|)\s*", str(text))
     value = 0.0 if found is None else float(found[1]) * UNITS[found[2]]
     if value <= 0.0:
-        raise ValueError(
-            f"the budget must be a time such as 20m, 2h or 90 (seconds), got {text!r}"
-        )
+        raise ValueError(f"the budget must be a time such as 20m, 2h or 90 (s), got {text!r}")
     return value
 
 
@@ -102,21 +82,9 @@ class Step(NamedTuple):
 
 
 def plan(budget, download=False, folder=None):
-    """The steps that a budget allows, and sentences on what is left out.
+    """The steps that a budget in seconds allows, and sentences on what is left out.
 
-    Parameters
-    ----------
-    budget : float
-        Seconds.
-    download : bool
-        Whether data may be downloaded; else only what is in libsvmdata's cache is used.
-    folder : path or None
-        With the benchmark; None to look for it.
-
-    Returns
-    -------
-    steps : list of Step
-    left_out : list of str
+    Without `download` only data in libsvmdata's cache are used.
     """
     configs = Path(folder or benchmark_folder()) / "configs"
     steps, left_out = [], []
@@ -177,27 +145,14 @@ def _data_sets(config):
 
 
 def run(budget, output, download=False, only=None, console=None):
-    """Run the figures and write their report.
+    """Run the figures within a budget in seconds and write their report; returns the exit code.
 
-    Parameters
-    ----------
-    budget : float
-        Seconds.
-    output : path
-        Folder of the report; result files are under outputs/.
-    download : bool
-    only : list of str or None
-        Figures of `PARTS`.
-
-    Returns
-    -------
-    int
-        An exit code.
+    `output` is the folder of the report, result files are under outputs/; `only` names figures
+    of `PARTS`, None stands for all.
     """
     console = console or Console()
     known = list(dict.fromkeys(part.figure for part in PARTS))
-    unknown = [name for name in only or () if name not in known]
-    if unknown:
+    if unknown := [name for name in only or () if name not in known]:
         raise ValueError(f"--only must be of {', '.join(known)}, got {', '.join(unknown)}")
     folder = benchmark_folder()
     steps, left_out = plan(budget, download, folder)
@@ -211,21 +166,23 @@ def run(budget, output, download=False, only=None, console=None):
             f"{k + 1} of {len(steps)}: {step.config.stem}, curves of at most {step.timeout:g} s, "
             f"{spent / 60:.1f} of {budget / 60:g} min so far"
         )
+        options = ["--config", str(step.config), "--timeout", f"{step.timeout:g}", "--no-plot"]
         done = benchopt_run(
-            folder,
-            ["--config", str(step.config), "--timeout", f"{step.timeout:g}", "--no-plot",
-             *step.only],
-            f"figures_{k}_{step.config.stem}", (1.0 - RESERVED) * budget - spent,
+            folder, [*options, *step.only], f"figures_{k}_{step.config.stem}",
+            (1.0 - RESERVED) * budget - spent,
             {TOLERANCE: f"{step.tol:g}", THREADS: str(step.threads)},
         )
         if done.file is not None:
             files.append(done.file)
         left_out += [f"{step.config.stem}: {name} failed" for name in done.failed]
+        if done.code in STOPPED or done.late:
+            why = "the budget is over" if done.late else "interrupted"
+            kept = ", ".join(file.name for file in files) or "in benchopt's cache alone"
+            console.print(f"{why}: some curves are missing. The finished ones are kept ({kept}); "
+                          "the same command goes on from there.")
         if done.code in STOPPED:
-            _to_be_continued(console, "interrupted", files)
             return done.code
         if done.late:
-            _to_be_continued(console, "the budget is over", files)
             left_out.append(
                 f"the budget of {budget / 60:g} min was over in {step.config.stem}: some of its "
                 "curves are missing, and all of what comes after it"
@@ -237,11 +194,3 @@ def run(budget, output, download=False, only=None, console=None):
     write_report(files, output, console, left_out)
     console.print(f"{(time.perf_counter() - begun) / 60:.1f} min of {budget / 60:g}")
     return 0
-
-
-def _to_be_continued(console, why, files):
-    kept = ", ".join(file.name for file in files) or "in benchopt's cache alone"
-    console.print(
-        f"{why}: some curves are missing. The finished ones are kept ({kept}); the same "
-        "command goes on from there."
-    )

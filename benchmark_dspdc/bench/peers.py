@@ -14,7 +14,6 @@ used. To add one: a class here and an entry in `PEERS`.
 import importlib
 import inspect
 import warnings
-from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.sparse
@@ -43,13 +42,7 @@ def stored(problem, columns=False):
     return A
 
 
-def mixed(problem):
-    """alpha and l1_ratio: lambda1 = alpha l1_ratio, lambda2 = alpha (1 - l1_ratio)."""
-    alpha = problem.reg.lambda1 + problem.reg.lambda2
-    return alpha, problem.reg.lambda1 / alpha
-
-
-class Peer(ABC):
+class Peer:
     """A package's method on a problem, ready to be fitted.
 
     Parameters
@@ -58,26 +51,14 @@ class Peer(ABC):
         One that `refuses` has no objection to.
     solver : str or None
         Which of the package's methods, one of ``solvers``; None for the first.
-
-    Attributes
-    ----------
-    package : str
-        The module to import.
-    losses : tuple of str
-        Those that the package has.
-    budget : {"iteration", "tolerance"}
-        What `fit` is given.
-    solvers : tuple of str
-        Empty if there is no choice.
     """
 
-    package = None
-    losses = ()
-    budget = "iteration"
-    solvers = ()
-    takes_lambda1 = True
-    takes_factors = False
-    by_columns = False
+    package = None             # the module to import
+    losses = ()                # those that the package has
+    budget = "iteration"       # what `fit` is given, or "tolerance"
+    solvers = ()               # empty if there is no choice
+    takes_factors = False      # whether A = UV need not be formed
+    by_columns = False         # how the package reads A without a copy
 
     @classmethod
     def refuses(cls, problem, solver=None):
@@ -95,8 +76,7 @@ class Peer(ABC):
             return f"this method of {cls.package} has the {known} loss, not {loss}"
         if not isinstance(problem.reg, ElasticNet):
             return f"{cls.package} is used with the elastic net alone, not with {problem.reg}"
-        reason = cls._refuses(problem, solver)
-        if reason is not None:
+        if (reason := cls._refuses(problem, solver)) is not None:
             return reason
         try:
             importlib.import_module(cls.package)
@@ -107,9 +87,6 @@ class Peer(ABC):
     @classmethod
     def _refuses(cls, problem, solver):
         """Further reasons of one package."""
-        if problem.reg.lambda1 > 0.0 and not cls.takes_lambda1:
-            return f"this method of {cls.package} has no l1 term; needs lambda1 = 0"
-        return None
 
     @classmethod
     def _chosen(cls, solver):
@@ -139,8 +116,10 @@ class Peer(ABC):
             warnings.simplefilter("ignore")
             return np.ravel(self._fit(budget, seed % 2 ** 31))
 
-    @abstractmethod
-    def _fit(self, budget, seed): ...
+    def constants(self):
+        """As most packages have them: lambda1 = alpha l1_ratio, lambda2 = alpha (1 - l1_ratio)."""
+        lambda1, lambda2 = self.problem.reg
+        return dict(alpha=lambda1 + lambda2, l1_ratio=lambda1 / (lambda1 + lambda2))
 
     def warm_up(self):
         """Run all that is compiled or loaded at its first use, on a tiny problem."""
@@ -150,17 +129,31 @@ class Peer(ABC):
 
 def _one_label(problem):
     """Why a classifier refuses the labels."""
-    if np.all(problem.b == problem.b[0]):
-        return "the package needs rows of both labels"
-    return None
+    same = np.all(problem.b == problem.b[0])
+    return "the package needs rows of both labels" if same else None
 
 
 # scikit-learn -----------------------------------------------------------------------------
 
-class SklearnLogistic(Peer):
-    """LogisticRegression: C sum_i phi_i + (1 - l1_ratio) |x|^2/2 + l1_ratio |x|_1."""
+class Sklearn(Peer):
+    """One of scikit-learn's linear models."""
 
     package = "sklearn"
+    model = None
+
+    def _fit(self, budget, seed):
+        from sklearn import linear_model
+
+        options = dict(solver=self.solver, random_state=seed) if self.solvers else {}
+        return getattr(linear_model, self.model)(
+            **self.constants(), **options, fit_intercept=False, tol=TINY, max_iter=budget
+        ).fit(self.A, self.problem.b).coef_
+
+
+class SklearnLogistic(Sklearn):
+    """LogisticRegression: C sum_i phi_i + (1 - l1_ratio) |x|^2/2 + l1_ratio |x|_1."""
+
+    model = "LogisticRegression"
     losses = ("logistic",)
     solvers = ("lbfgs", "liblinear", "saga", "newton-cholesky")
 
@@ -177,66 +170,41 @@ class SklearnLogistic(Peer):
         """C and l1_ratio, and the penalty where releases before 1.8 want it named."""
         from sklearn.linear_model import LogisticRegression
 
-        alpha, l1_ratio = mixed(self.problem)
-        found = dict(C=1.0 / (self.problem.shape[0] * alpha), l1_ratio=l1_ratio)
+        alpha, l1_ratio = super().constants().values()
+        found = dict(C=1.0 / (self.problem.shape[0] * alpha), l1_ratio=l1_ratio,
+                     dual=self.solver == "liblinear")
         penalty = inspect.signature(LogisticRegression).parameters.get("penalty")
         if penalty is not None and penalty.default == "l2":
             found |= dict(penalty="elasticnet") if l1_ratio else dict(penalty="l2", l1_ratio=None)
         return found
 
-    def _fit(self, budget, seed):
-        from sklearn.linear_model import LogisticRegression
 
-        return LogisticRegression(
-            **self.constants(), solver=self.solver, dual=self.solver == "liblinear",
-            fit_intercept=False, tol=TINY, max_iter=budget, random_state=seed,
-        ).fit(self.A, self.problem.b).coef_
-
-
-class SklearnRidge(Peer):
+class SklearnRidge(Sklearn):
     """Ridge: |Ax - b|^2 + alpha |x|^2."""
 
-    package = "sklearn"
+    model = "Ridge"
     losses = ("square",)
     solvers = ("cholesky", "sparse_cg", "lsqr", "saga")
-    takes_lambda1 = False
 
     @classmethod
     def _refuses(cls, problem, solver):
         side = min(problem.shape)
         if solver == "cholesky" and side > LARGEST_SIDE:
             return f"cholesky factorises a matrix of side {side}, above {LARGEST_SIDE}"
-        return super()._refuses(problem, solver)
+        if problem.reg.lambda1 > 0.0:
+            return "scikit-learn's Ridge has no l1 term; needs lambda1 = 0"
+        return None
 
     def constants(self):
         return dict(alpha=self.problem.shape[0] * self.problem.reg.lambda2)
 
-    def _fit(self, budget, seed):
-        from sklearn.linear_model import Ridge
 
-        return Ridge(
-            **self.constants(), solver=self.solver, fit_intercept=False, tol=TINY,
-            max_iter=budget, random_state=seed,
-        ).fit(self.A, self.problem.b).coef_
-
-
-class SklearnElasticNet(Peer):
+class SklearnElasticNet(Sklearn):
     """ElasticNet: |Ax - b|^2/(2n) + alpha (l1_ratio |x|_1 + (1 - l1_ratio) |x|^2/2)."""
 
-    package = "sklearn"
+    model = "ElasticNet"
     losses = ("square",)
     by_columns = True
-
-    def constants(self):
-        alpha, l1_ratio = mixed(self.problem)
-        return dict(alpha=alpha, l1_ratio=l1_ratio)
-
-    def _fit(self, budget, seed):
-        from sklearn.linear_model import ElasticNet
-
-        return ElasticNet(
-            **self.constants(), fit_intercept=False, tol=TINY, max_iter=budget,
-        ).fit(self.A, self.problem.b).coef_
 
 
 # scipy ------------------------------------------------------------------------------------
@@ -310,9 +278,9 @@ class Cyanure(Peer):
             **self.constants(), solver=self.solver, fit_intercept=False, tol=TINY, n_threads=1,
             max_iter=budget, duality_gap_interval=budget + 1, random_state=seed, verbose=False,
         )
-        if loss_name(self.problem.loss) == "square":
-            return Regression(**options).fit(self.A, self.problem.b).coef_
-        return Classifier(loss="logistic", **options).fit(self.A, self.problem.b).coef_
+        square = loss_name(self.problem.loss) == "square"
+        model = Regression(**options) if square else Classifier(loss="logistic", **options)
+        return model.fit(self.A, self.problem.b).coef_
 
 
 # skglm and celer --------------------------------------------------------------------------
@@ -335,10 +303,6 @@ class Skglm(Peer):
         slope = problem.operator.rmatvec(problem.dual_from_primal(np.zeros(problem.x_shape)))
         worst = np.abs(slope).max() / problem.shape[0] - problem.reg.lambda1
         self.scale = worst if worst > 0.0 else 1.0
-
-    def constants(self):
-        alpha, l1_ratio = mixed(self.problem)
-        return dict(alpha=alpha, l1_ratio=l1_ratio)
 
     def _fit(self, budget, seed):
         from skglm import datafits, penalties, solvers
@@ -380,19 +344,15 @@ class Celer(Peer):
 
     @classmethod
     def _refuses(cls, problem, solver):
-        if problem.reg.lambda1 == 0.0:
-            return "celer needs lambda1 > 0"
-        return None
-
-    def constants(self):
-        alpha, l1_ratio = mixed(self.problem)
-        return dict(alphas=[alpha], l1_ratio=l1_ratio)
+        return "celer needs lambda1 > 0" if problem.reg.lambda1 == 0.0 else None
 
     def _fit(self, budget, seed):
         from celer import celer_path
 
+        alpha, l1_ratio = self.constants().values()
         return celer_path(
-            self.A, self.problem.b, "lasso", **self.constants(), tol=budget, max_iter=200
+            self.A, self.problem.b, "lasso", alphas=[alpha], l1_ratio=l1_ratio, tol=budget,
+            max_iter=200,
         )[1][:, 0]
 
 

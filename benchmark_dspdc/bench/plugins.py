@@ -58,14 +58,12 @@ class RelativeGap(StoppingCriterion):
         the limit of double precision.
     """
 
+    stalls_below = 1e-12
+
     def __init__(self, tol=1e-8, patience=20, strategy="callback", key_to_monitor="relative_gap",
                  minimize=True):
-        self.tol = tol
-        self.patience = patience
-        super().__init__(
-            tol=tol, patience=patience, strategy=strategy, key_to_monitor=key_to_monitor,
-            minimize=minimize,
-        )
+        self.tol, self.patience = tol, patience
+        super().__init__(strategy, key_to_monitor, minimize, tol=tol, patience=patience)
 
     def should_stop(self, stop_val, objective_list):
         # benchopt takes a large rise for divergence and drops the curve. Gaps may rise and come
@@ -79,38 +77,25 @@ class RelativeGap(StoppingCriterion):
 
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
-        if gaps[-1] <= self._target():
+        # benchopt gives criteria their solver when a run begins.
+        if gaps[-1] <= tolerance(self.tol, getattr(self, "solver", None)):
             return True, 1.0
         best = min(range(len(gaps)), key=gaps.__getitem__)
-        stalled = len(gaps) - 1 - best >= self.patience and gaps[best] < 1e-12
-        return stalled, 0.0
-
-    def _target(self):
-        # benchopt gives criteria their solver when a run begins.
-        return tolerance(self.tol, getattr(self, "solver", None))
+        return len(gaps) - 1 - best >= self.patience and gaps[best] < self.stalls_below, 0.0
 
 
 class BudgetGap(RelativeGap):
     """`RelativeGap` for solvers that begin anew with every budget.
 
-    Parameters
-    ----------
-    tol : float
-        Target.
-    patience : int
-        Also stop after this many larger budgets that brought nothing: the
-        package has stopped by itself, or can do no better.
+    If larger budgets bring nothing at any gap, the package has stopped by itself, or can do no
+    better.
     """
+
+    stalls_below = math.inf
 
     def __init__(self, tol=1e-8, patience=10, strategy="iteration",
                  key_to_monitor="relative_gap", minimize=True):
         super().__init__(tol, patience, strategy, key_to_monitor, minimize)
-
-    def check_convergence(self, objective_list):
-        gaps = [row[self.key_to_monitor_] for row in objective_list]
-        best = min(range(len(gaps)), key=gaps.__getitem__)
-        done = gaps[-1] <= self._target()
-        return done or len(gaps) - 1 - best >= self.patience, float(done)
 
 
 class Carried:
@@ -119,32 +104,23 @@ class Carried:
     benchopt's cache knows the plug-in's file and parameters. The numerical package belongs to the
     key as well, as a changed kernel or certificate is another result; and so do settings of the
     environment, which a worker on another machine does not have.
-
-    Attributes
-    ----------
-    settings : dict or None
-        The `known_state` of the process that has sent this object, None if it is of this one.
     """
 
+    #: The state of the process that has sent this object, None if it is of this one.
     settings = None
 
     def _get_state(self):
-        return self.settings or known_state()
+        return self.settings or {
+            # numba's release is in the hash of the sources.
+            "sources": CURVE_HASH, "releases": [np.__version__, scipy.__version__],
+            **{name: os.environ[name] for name in (TOLERANCE, THREADS) if name in os.environ},
+        }
 
     def __setstate__(self, state):
         if state["sources"] != CURVE_HASH:
             # A dask worker may have been started before an edit: its curve would be of other code.
             raise RuntimeError("this worker has other sources of benchmark_dspdc; restart it")
         self.settings = state
-
-
-def known_state():
-    """The sources, and the settings of this process's environment."""
-    names = (TOLERANCE, THREADS)
-    return {
-        # numba's release is in the hash of the sources.
-        "sources": CURVE_HASH, "releases": [np.__version__, scipy.__version__],
-    } | {k: os.environ[k] for k in names if k in os.environ}
 
 
 #: Multiply-adds of a pass of the largest problem that costs are predicted for.
@@ -158,9 +134,8 @@ def predicted_cost(method, problem, options):
     problems that are larger than `PREDICTED`, and where no rate is known.
     """
     sizes = options.get("m", 1), options.get("q", 1)
-    if problem.operator.multiply_adds > PREDICTED or any(
-        not isinstance(size, int) or size != 1 for size in sizes
-    ):
+    ones = all(isinstance(size, int) and size == 1 for size in sizes)
+    if problem.operator.multiply_adds > PREDICTED or not ones:
         return math.nan
     try:
         found, rate = _constants_of_ones(problem), rate_of(method, options)
@@ -178,8 +153,7 @@ def _constants_of_ones(problem):
 class MethodSolver(Carried, BaseSolver):
     """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
-    A subclass sets ``name``, ``method`` (a key of `METHODS`) and
-    ``parameters``, whose keys are the method's options.
+    A subclass sets ``name``, ``method`` (a key of `METHODS`) and ``parameters``, its options.
     """
 
     method = None
@@ -204,9 +178,8 @@ class MethodSolver(Carried, BaseSolver):
 
     def set_objective(self, problem):
         self.problem = problem
-        # Not in benchopt's warm_up: that runs once per solver although another
-        # data set may need another compilation, and after the clock of
-        # --timeout has started.
+        # Not in benchopt's warm_up: that runs once per solver, although other data may need other
+        # kernels, and after the clock of --timeout has started.
         warm_up(METHODS[self.method], problem, self.options)
         self.predicted_cost = predicted_cost(self.method, problem, self.options)
 
@@ -216,10 +189,9 @@ class MethodSolver(Carried, BaseSolver):
 
     def run(self, callback):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
+        seed = self.get_seed(use_repetition=True)
         with at_most(1, self.settings):
-            self.algorithm = METHODS[self.method](
-                self.problem, seed=self.get_seed(use_repetition=True), **self.options
-            )
+            self.algorithm = METHODS[self.method](self.problem, seed=seed, **self.options)
         size, large, step = chunk(self.algorithm), is_large(self.problem), 0
         while callback():
             next_step = schedule(step, large)
@@ -240,15 +212,12 @@ class MethodSolver(Carried, BaseSolver):
         return stop_val + 1                  # every call of the callback is a check
 
     def get_result(self):
-        if self.algorithm is None:
+        if (own := self.algorithm) is None:
             return self.outcome
-        return dict(
-            x=self.algorithm.x, y=self.algorithm.y, iterations=self.algorithm.iterations,
-            predicted_rate=self.algorithm.predicted_rate, passes=self.algorithm.passes,
-            coordinate_updates=self.algorithm.coordinate_updates,
-            eigendecompositions=self.algorithm.eigendecompositions,
-            block_rows=self.algorithm.info.get("m", float("nan")),
-            block_columns=self.algorithm.info.get("q", float("nan")),
+        names = ("x", "y", "iterations", "predicted_rate", "passes", "coordinate_updates",
+                 "eigendecompositions")
+        return {name: getattr(own, name) for name in names} | dict(
+            block_rows=own.info.get("m", math.nan), block_columns=own.info.get("q", math.nan),
             predicted_cost=self.predicted_cost,
         )
 
@@ -256,9 +225,8 @@ class MethodSolver(Carried, BaseSolver):
 class PeerSolver(Carried, BaseSolver):
     """Run a method of another package under benchopt.
 
-    A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``,
-    whose keys are the peer's options. Each budget is a run of its own from
-    x = 0; the budget 0 is that point itself.
+    A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``. Each budget is a run
+    of its own from x = 0; the budget 0 is that point itself.
     """
 
     peer = None
@@ -283,8 +251,8 @@ class PeerSolver(Carried, BaseSolver):
     def get_result(self):
         return dict(x=self.x)
 
-    # The release of the package belongs to the key too: the one that is here.
     def _get_state(self):
+        # The release of the package belongs to the key too: the one that is here.
         return super()._get_state() | {"release": release(PEERS[self.peer].package)}
 
 

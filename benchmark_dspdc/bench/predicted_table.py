@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..engine.checks import check_number
 from ..methods import METHODS
-from ..report.results import method_of, read_results, to_targets
+from ..report.results import PROBLEM, method_of, read_results, to_targets
 from ..solver import check_options
 from ..theory.constants import constants
 from ..theory.rates import RATES, predict, predictions, rate_of
@@ -30,11 +30,9 @@ def _options_of(solver_name, rows):
     those of the name.
     """
     method, options = method_of(solver_name)
-    first = rows.iloc[0]
-    for column in rows.columns:
+    for column, value in rows.iloc[0].dropna().items():
         name = column.removeprefix("p_solver_")
-        value = first[column]
-        if name != column and name not in options and value == value and value is not None:
+        if name != column and name not in options:
             options[name] = value.item() if hasattr(value, "item") else value
     if isinstance(options.get("theorem"), float) and options["theorem"].is_integer():
         options["theorem"] = int(options["theorem"])
@@ -42,53 +40,39 @@ def _options_of(solver_name, rows):
 
 
 def compare(problem, rows, eps, found):
-    """Predicted and measured work of the solvers in a result file.
+    """Predicted and measured work of the solvers in the rows of a problem with known constants.
 
-    Parameters
-    ----------
-    problem : Problem
-    rows : DataFrame
-        Of this problem alone.
-    eps : float
-    found : ProblemConstants
-
-    Returns
-    -------
-    list of dict
-        One a solver: its name, what was measured (None if not reached), what is
-        predicted, the ratio of the passes, and a note if anything is missing.
+    Returns a dict for each solver: its name, what was measured (None if not reached), what is
+    predicted, the ratio of the passes, and a note if anything is missing.
     """
     runs = to_targets(rows, (eps,)).fillna(math.inf).groupby("solver_name", sort=False).median()
     compared = []
     for solver, run in runs.iterrows():
-        row = dict(solver=solver, prediction=None, ratio=None, note=None)
-        for work in WORK:
-            measured = run.get(f"{work} to {eps:.0e}", math.inf)
-            row[work] = float(measured) if math.isfinite(measured) else None
-        row["multiply_adds"] = None
-        if row["passes"] is not None:
-            row["multiply_adds"] = row["passes"] * problem.operator.multiply_adds
-        row["reached"] = math.isfinite(run[f"seconds to {eps:.0e}"])
+        measured = {work: float(run.get(f"{work} to {eps:.0e}", math.inf)) for work in WORK}
+        row = {work: value if math.isfinite(value) else None for work, value in measured.items()}
+        passes, reached = row["passes"], math.isfinite(run[f"seconds to {eps:.0e}"])
+        row |= dict(
+            solver=solver, prediction=None, ratio=None, note=None, reached=reached,
+            multiply_adds=None if passes is None else passes * problem.operator.multiply_adds,
+        )
         row["final gap"] = float(run["final gap"])
         compared.append(row)
-        if not row["reached"]:
+        if not reached:
             row["note"] = f"relative gap {eps:g} not reached, {row['final gap']:.1e} at the end"
-        if method_of(solver)[0] not in METHODS:
-            row["note"] = row["note"] or "no method of this package: no rate, no passes"
-            continue
-        method, options = _options_of(solver, rows[rows["solver_name"] == solver])
         try:
+            if method_of(solver)[0] not in METHODS:
+                raise ValueError("no method of this package: no rate, no passes")
+            method, options = _options_of(solver, rows[rows["solver_name"] == solver])
             # What is no option could be taken for another argument.
             check_options(METHODS[method], options)
-            prediction = predict(
-                problem, rate_of(method, options), eps, found, method=method, **options
-            )
+            rate = rate_of(method, options)
+            prediction = predict(problem, rate, eps, found, method=method, **options)
         except ValueError as error:
             row["note"] = row["note"] or str(error)
             continue
         row["prediction"] = prediction._asdict() | {"name": solver}
-        if row["passes"] is not None:
-            row["ratio"] = row["passes"] / prediction.passes
+        if passes is not None:
+            row["ratio"] = passes / prediction.passes
     return compared
 
 
@@ -96,20 +80,13 @@ def run(target, objective=None, results=None, eps=1e-6, m=None, q=None, json_fil
         console=None):
     """Print the table of every problem of a target, and write it as JSON if asked to.
 
-    Parameters
-    ----------
-    target, objective : str
-        See `benchmark_dspdc.bench.named_problems.load_targets`.
-    results : path or None
-        A result file of `benchopt run`, to compare with.
-    eps : float
-        Relative accuracy.
-    m, q : int, float or None
-        Block sizes of DSPDC.
-    json_file : path or None
-    console : rich.console.Console or None
+    The problems are those of `load_targets`, `eps` is a relative accuracy, `m` and `q` are block
+    sizes of DSPDC, and `results` is a result file of `benchopt run` to compare with.
     """
-    console = console or _console()
+    if console is None:
+        # Where there is no terminal, room for a whole table.
+        unknown = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        console = Console(width=130 if unknown else None)
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
     frame = None if results is None else read_results([results])
     written, reasons, matched = [], [], False
@@ -119,29 +96,20 @@ def run(target, objective=None, results=None, eps=1e-6, m=None, q=None, json_fil
             continue
         rows = None
         if frame is not None:
-            mine = (frame["dataset_name"] == found.dataset) & (
-                frame["objective_name"] == found.objective
-            )
-            rows = frame[mine]
-            matched |= bool(mine.any())
+            rows = frame[(frame[PROBLEM] == [found.dataset, found.objective]).all(axis=1)]
+            matched |= not rows.empty
         written.append(_show(console, found, rows, results, eps, m, q))
     for reason in reasons:
         console.print(escape(reason))
     if not written:
         raise ValueError(f"{target} has no problem: {'; '.join(reasons)}")
     if frame is not None and not matched:
-        names = frame[["dataset_name", "objective_name"]].drop_duplicates().to_numpy()
-        there = ", ".join(f"{dataset} with {objective}" for dataset, objective in names[:4])
+        names = frame[PROBLEM].drop_duplicates().head(4).itertuples(index=False)
+        there = ", ".join(map(" with ".join, names))
         raise ValueError(f"{results} has no runs of {target}; it has {there}")
     if json_file is not None:
         Path(json_file).write_text(json.dumps(dict(eps=eps, problems=written), indent=1))
         console.print(f"written: {json_file}")
-
-
-def _console():
-    """The terminal, or, where there is none, room for a whole table."""
-    unknown = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=130 if unknown else None)
 
 
 def _show(console, target, rows, results, eps, m, q):
@@ -172,12 +140,9 @@ def _show(console, target, rows, results, eps, m, q):
             rate.name for name, rate in RATES.items()
             if rate.method not in there and not name.endswith("printed")
         ]
-        if missing:
-            console.print(f"not in {results}: {', '.join(missing)}")
-        for row in compared:
-            if row["note"]:
-                console.print(escape(f"{row['solver']}: {row['note']}"))
-        console.print()
+        notes = [f"not in {results}: {', '.join(missing)}"] if missing else []
+        notes += [f"{row['solver']}: {row['note']}" for row in compared if row["note"]]
+        console.print(escape("\n".join([*notes, ""])))
         plain.update(measured=compared, missing=missing)
     return plain
 
@@ -187,42 +152,46 @@ Without the constants of O(). r = n/m and s = p/q, K_qm = Lambda_qm/(n lam gamma
 Lambda_p1/(lam gamma), kappa_m = r K_pm; c, B and k: see benchmark_dspdc/theory/rates.py."""
 
 
+def _new_table(title, **more):
+    return Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD,
+                 padding=(0, 1, 0, 0), **more)
+
+
+#: Columns of the predictions, and which of them only problems over matrices have.
+COLUMNS = {
+    "iterations": "iterations", "per_iteration": "each",
+    "eigendecompositions_per_iteration": "eigs", "multiply_adds": "multiply-adds",
+    "passes": "passes", "eigendecompositions": "eigs", "overall": "overall",
+}
+OF_MATRICES = ("eigendecompositions_per_iteration", "eigendecompositions", "overall")
+
+
 def _table(made, matrices, title):
-    table = Table(
-        title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0), caption=LETTERS.replace("\n", " "), caption_justify="left",
-        caption_style="",
+    table = _new_table(
+        title, caption=LETTERS.replace("\n", " "), caption_justify="left", caption_style=""
     )
     table.add_column("method", no_wrap=True)
     table.add_column("formula, times log(1/eps)", min_width=20)
-    for name in ("iterations", "each", *(["eigs"] if matrices else []), "multiply-adds", "passes",
-                 *(["eigs", "overall"] if matrices else [])):
-        table.add_column(name, justify="right")
+    shown = [name for name in COLUMNS if matrices or name not in OF_MATRICES]
+    for name in shown:
+        table.add_column(COLUMNS[name], justify="right")
     best = min(row.overall for row in made)
     for row in made:
-        cells = [row.iterations, row.per_iteration, row.multiply_adds, row.passes]
-        if matrices:
-            cells[2:2] = [row.eigendecompositions_per_iteration]
-            cells += [row.eigendecompositions, row.overall]
-        cells = [_short(cell) for cell in cells]
+        cells = {name: _short(getattr(row, name)) for name in shown}
         if row.overall == best:
-            cells[-1 if matrices else 2] = f"[bold green]{cells[-1 if matrices else 2]} *[/]"
-        table.add_row(escape(row.name), row.formula, *cells)
+            cost = "overall" if matrices else "multiply_adds"
+            cells[cost] = f"[bold green]{cells[cost]} *[/]"
+        table.add_row(escape(row.name), row.formula, *cells.values())
     return table
 
 
 def _comparison(compared, matrices, eps):
-    counted = any(row["iterations"] is not None for row in compared)
-    table = Table(
-        title=f"measured, to relative gap {eps:g}", title_justify="left", title_style="",
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
-    )
+    table = _new_table(f"measured, to relative gap {eps:g}")
     table.add_column("solver", overflow="fold")
-    shown = ["passes", *(["iterations"] if counted else []),
-             *(["eigendecompositions"] if matrices else [])]
+    counted = any(row["iterations"] is not None for row in compared)
+    shown = [work for work, known in zip(WORK, (True, counted, matrices), strict=True) if known]
     for work in shown:
-        short = "eigs" if work == "eigendecompositions" else work
-        table.add_column(short, justify="right")
+        table.add_column("eigs" if work == "eigendecompositions" else work, justify="right")
         table.add_column("predicted", justify="right")
     table.add_column("passes, measured/predicted", justify="right")
     for row in compared:

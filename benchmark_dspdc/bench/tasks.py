@@ -1,8 +1,7 @@
 """The kinds of problems that the benchmark's objective poses, each with its own scores.
 
-A task makes a `Problem` from what a data set hands out and from the
-objective's constants, and looks at a point x as a user of the problem would:
-accuracy, test error, rank. To add one: a class here and an entry in `TASKS`.
+A task makes a `Problem` of a data set and the objective's constants, and looks at a point x as a
+user would: accuracy, test error, rank. To add one: a class here and an entry in `TASKS`.
 """
 
 import numpy as np
@@ -41,52 +40,45 @@ class ERM:
         self.test = None if A_test is None else erm(A_test, b_test, loss, **constants)
 
     def scores(self, x):
-        problems = {"": self.problem, "test_": self.test}
-        return dict(nnz=int(np.count_nonzero(x))) | {
-            prefix + name: value
-            for prefix, problem in problems.items() if problem is not None
-            for name, value in problem.score(x, self.task).items()
-        }
+        test = {} if self.test is None else self.test.score(x, self.task)
+        test = {f"test_{name}": value for name, value in test.items()}
+        return dict(nnz=int(np.count_nonzero(x))) | self.problem.score(x, self.task) | test
 
 
-def _for_vectors(regularizer):
-    """Why a regulariser is not for matrices, or None."""
-    if regularizer == "elastic_net":
-        return None
-    return f"the regularizer {regularizer} is for vectors; these unknowns are matrices"
-
-
-class MatrixRisk:
-    """Multiple-matrix risk minimisation (figure 3)."""
+class MatrixTask:
+    """What problems over matrices have in common."""
 
     constants = ("lam",)
+    losses, needs = None, ""      # None for all
 
-    @staticmethod
-    def refuses(loss, regularizer, **data):
-        return _for_vectors(regularizer)
+    @classmethod
+    def refuses(cls, loss, regularizer, **data):
+        if cls.losses and loss not in cls.losses:
+            return f"{cls.needs}, got {loss}"
+        if regularizer != "elastic_net":
+            return f"the regularizer {regularizer} is for vectors; these unknowns are matrices"
+        return None
+
+
+class MatrixRisk(MatrixTask):
+    """Multiple-matrix risk minimisation (figure 3)."""
 
     def __init__(self, constants, loss, D, b):
         self.problem = matrix_risk(D, b, loss, **constants)
         # Section 5.2 of the paper says by these where DSPDC wins over SPDC.
         norms2 = self.problem.operator.block_norms.A ** 2
-        self.norms = dict(
-            Lambda_11=float(norms2.max()), Lambda_p1=float(norms2.sum(axis=1).max())
-        )
+        largest_row = float(norms2.sum(axis=1).max())
+        self.norms = dict(Lambda_11=float(norms2.max()), Lambda_p1=largest_row)
 
     def scores(self, x):
         return self.problem.score(x) | self.norms | dict(mean_rank=mean_rank(x))
 
 
-class TraceRegression:
+class TraceRegression(MatrixTask):
     """Trace regression; the error is that of the matrices, relative to the truth."""
 
-    constants = ("lam",)
-
-    @staticmethod
-    def refuses(loss, regularizer, **data):
-        if loss != "square":
-            return f"trace regression has the square loss, got {loss}"
-        return _for_vectors(regularizer)
+    losses = ("square",)
+    needs = "trace regression has the square loss"
 
     def __init__(self, constants, loss, measurements, b, truth=None):
         self.problem = trace_regression(measurements, b, **constants)
@@ -104,16 +96,12 @@ class TraceRegression:
 SCORED = 1000
 
 
-class MTLMNN:
+class MTLMNN(MatrixTask):
     """Multi-task metric learning: errors of 3 nearest neighbours on up to `SCORED` test points."""
 
     constants = ("lambda0", "lam")
-
-    @staticmethod
-    def refuses(loss, regularizer, **data):
-        if loss not in CLASSIFICATION:
-            return f"metric learning needs one of the losses {', '.join(CLASSIFICATION)}"
-        return _for_vectors(regularizer)
+    losses = CLASSIFICATION
+    needs = f"metric learning needs one of the losses {', '.join(CLASSIFICATION)}"
 
     def __init__(self, constants, loss, points, labels, tasks, points_test, labels_test,
                  tasks_test, **options):

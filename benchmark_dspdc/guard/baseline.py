@@ -56,9 +56,7 @@ def compare_common(frames, baseline):
     if not keys:
         raise CannotCompare("no run of the baseline is in the result")
     rows = [row for row in baseline["figures"] if key_of(row) in keys]
-    some = [
-        frame[pd.MultiIndex.from_frame(frame[NAMES]).isin(list(keys))] for frame in frames
-    ]
+    some = [frame[pd.MultiIndex.from_frame(frame[NAMES]).isin(list(keys))] for frame in frames]
     return compare_work(some, dict(baseline, figures=rows))
 
 
@@ -67,13 +65,11 @@ def compare_common(frames, baseline):
 def write_baseline(baseline, file):
     """As JSON with a line for each method, which a diff shows well."""
     head = {name: value for name, value in baseline.items() if name != "figures"}
-    rows = [
-        dict(row, work={
-            name: [plain(value) for value in values] for name, values in row["work"].items()
-        }) for row in baseline["figures"]
-    ]
-    rows = ",\n".join("  " + json.dumps(row) for row in rows)
-    write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + rows + "\n]}\n")
+    rows = [dict(row, work={
+        name: [plain(value) for value in values] for name, values in row["work"].items()
+    }) for row in baseline["figures"]]
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + lines + "\n]}\n")
 
 
 def plain(value):
@@ -81,77 +77,74 @@ def plain(value):
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
+def _is_name(value):
+    # They are shown, on a terminal too.
+    return isinstance(value, str) and not unshown_in(value)
+
+
+def _is_count(value):
+    # Not true and false, which are numbers too.
+    return type(value) is int and value >= 0
+
+
+def _is_work(value):
+    """Infinite work, to a gap that was not reached, is None."""
+    return value is None or (type(value) in (int, float) and 0 <= value < math.inf)
+
+
+def _is_last_gap(value):
+    return value is not None and _is_work(value) and value >= min(GAPS)
+
+
+#: What is read of a baseline; `_is_name` stands for any names.
+SHAPE = dict(
+    seeds=dict(base=[_is_count], repetitions=_is_count), figures=[dict(
+        dataset=_is_name, objective=_is_name, solver=_is_name, work={_is_name: [_is_work]},
+        checks=[_is_count], last=[_is_last_gap],
+    )], made=[dict(date=_is_name, commit=_is_name, runs=_is_count)],
+)
+
+
+def _shaped(value, shape):
+    """What a shape names of a value; ValueError or KeyError if the value has another shape."""
+    if isinstance(shape, list) and isinstance(value, list):
+        return [_shaped(one, shape[0]) for one in value]
+    if isinstance(shape, dict) and isinstance(value, dict):
+        if _is_name in shape:
+            shape = {_shaped(name, _is_name): shape[_is_name] for name in value}
+        return {name: _shaped(value[name], one) for name, one in shape.items()}
+    if not callable(shape) or not shape(value):
+        raise ValueError(f"it has {value!a} in the place of something else")
+    return value
+
+
 def read_baseline(file):
     """A baseline file, checked."""
     file = Path(file)
     try:
-        found = json.loads(file.read_text("utf-8"))
-        if found["format"] != FORMAT:
+        given = json.loads(file.read_text("utf-8"))
+        if given["format"] != FORMAT:
             raise CannotCompare(
-                f"{file} has format {found['format']!r}, this version reads {FORMAT}; --update "
+                f"{file} has format {given['format']!r}, this version reads {FORMAT}; --update "
                 "makes a new one"
             )
-        _check_head(found)
-        found.pop("machine", None)
+        found = dict(format=FORMAT, version=given.get("version"), **_shaped(given, SHAPE))
         for row in found["figures"]:
-            row.pop("times", None)
-            _check_row(row, found["seeds"]["repetitions"])
             row["work"] = {
                 name: [math.inf if value is None else float(value) for value in values]
                 for name, values in row["work"].items()
             }
-        if not found["figures"]:
-            raise ValueError("it has no figures")
-        if len({key_of(row) for row in found["figures"]}) < len(found["figures"]):
-            raise ValueError("it has a method twice")
+            # There is no last gap where all common ones were reached.
+            lists = (row["checks"], row["last"] or row["checks"], *row["work"].values())
+            if {len(values) for values in lists} != {max(found["seeds"]["repetitions"], 1)}:
+                raise ValueError(f"{row['solver']} has not a number for each repetition")
+        if not 0 < len(found["figures"]) == len(set(map(key_of, found["figures"]))):
+            raise ValueError("it has no figures, or a method twice")
+        return found
     except CannotCompare:
         raise
     except FileNotFoundError:
         raise CannotCompare(f"no baseline {file}; --update makes one of a result file") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
             RecursionError) as error:
         raise CannotCompare(f"{file} is not a baseline: {error!r}") from None
-    return found
-
-
-def _check_head(found):
-    """Raise ValueError unless all but the figures of a baseline can be worked with."""
-    base, repetitions = found["seeds"]["base"], found["seeds"]["repetitions"]
-    known = isinstance(base, list) and all(map(_is_count, (*base, repetitions)))
-    if not known or repetitions < 1 or len(found["seeds"]) > 2:
-        raise ValueError(f"seeds is {found['seeds']!r}")
-    if not isinstance(found["made"], list) or not isinstance(found["figures"], list):
-        raise ValueError("made or figures is no list")
-    for one in found["made"]:
-        if not _is_name(one["date"]) or not _is_name(one["commit"]) or not _is_count(one["runs"]):
-            raise ValueError(f"made is {found['made']!a}")
-
-
-def _check_row(row, repetitions):
-    """The same for the figures of a method."""
-    for name in (*key_of(row), *row["work"]):
-        if not _is_name(name):
-            raise ValueError(f"{name!a} is no name")
-    # There is no last gap where all common ones were reached.
-    lasts = [row["last"]] if row["last"] else []
-    for values in (row["checks"], *lasts, *row["work"].values()):
-        if not isinstance(values, list) or len(values) != repetitions:
-            raise ValueError(f"{values!r} is not a number for each of {repetitions} repetitions")
-    amounts = [gap if _is_amount(gap) and gap >= min(GAPS) else -1 for gap in row["last"]]
-    amounts += [value for values in row["work"].values() for value in values if value is not None]
-    if not all(map(_is_count, row["checks"])) or not all(map(_is_amount, amounts)):
-        raise ValueError(f"a number of {row['solver']} is none, negative or infinite")
-
-
-def _is_amount(value):
-    # Not true and false, which are numbers too.
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
-
-
-def _is_count(value):
-    return type(value) is int and value >= 0
-
-
-def _is_name(value):
-    # They are shown, on a terminal too.
-    return isinstance(value, str) and not unshown_in(value)

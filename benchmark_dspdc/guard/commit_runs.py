@@ -1,9 +1,10 @@
 """Configs run with the files of this checkout, or with those of another commit."""
 
+import io
 import subprocess
 import tarfile
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -28,8 +29,8 @@ class ConfigRuns:
     one; `options` has for a config further ones of `benchopt run`.
     """
 
-    def __init__(self, configs, folder=None, options=None):
-        self.configs, self.folder, self.options = configs, folder, options or {}
+    def __init__(self, configs, folder=None):
+        self.configs, self.folder, self.options = configs, folder, {}
         # What a config names can be written in many ways; its result file says what it was.
         self.problems = {config: set() for config in configs}
 
@@ -57,13 +58,13 @@ class ConfigRuns:
         """
         files = []
         for config in self.configs:
-            by_data = {}
+            chosen = {}
             for key in keys:
                 if key[:2] in self.problems[config]:
-                    by_data.setdefault(key[0], {})[key[2]] = None
-            for data, solvers in by_data.items():
-                chosen = [word for name in solvers for word in ("-s", name)]
-                files.append(self._run(config, "regress_again", ["-d", data, *chosen]))
+                    chosen.setdefault(key[0], {})[key[2]] = None
+            for data, solvers in chosen.items():
+                options = ["-d", data, *(word for name in solvers for word in ("-s", name))]
+                files.append(self._run(config, "regress_again", options))
         return read_results(files)
 
     def _run(self, config, name, options):
@@ -75,8 +76,10 @@ class ConfigRuns:
             raise Terminated if done.code == TERMINATED else KeyboardInterrupt
         if done.code or done.file is None:
             # What a run that was killed has left is a part of it.
-            raise CannotCompare(f"the run of {config} ended with code {done.code}, "
-                                f"{'without' if done.file is None else 'with'} a result file")
+            left = "without" if done.file is None else "with"
+            raise CannotCompare(
+                f"the run of {config} ended with code {done.code}, {left} a result file"
+            )
         if done.failed:
             raise CannotCompare(f"in the run of {config} failed: {'; '.join(done.failed)}")
         return done.file
@@ -100,15 +103,16 @@ class OtherCommit:
             return self._git("rev-parse", "--verify", "--quiet", "--end-of-options",
                              f"{self.revision}^{{commit}}",
                              why=f"there is no commit {self.revision!r} in {self.folder}")
-        why = f"git knows no commit of {self.baseline.name}"
+        why, file = f"git knows no commit of {self.baseline.name}", str(self.baseline)
         if self._git("rev-parse", "--is-shallow-repository", why=why) == "true":
             # There the oldest commit that is available would seem to have changed every file.
             raise CommitNotRun("the clone is shallow, without the commit of the baseline")
-        if self._git("status", "--porcelain", "--", str(self.baseline), why=why):
+        if self._git("status", "--porcelain", "--", file, why=why):
             raise CommitNotRun(f"{self.baseline.name} is not committed as it is")
         # Not one that has only moved the file.
-        found = self._git("log", "-1", "--follow", "--diff-filter=AM", "--format=%H", "--",
-                          str(self.baseline), why=why)
+        found = self._git(
+            "log", "-1", "--follow", "--diff-filter=AM", "--format=%H", "--", file, why=why
+        )
         if not found:
             raise CommitNotRun(why)
         return found
@@ -122,40 +126,30 @@ class OtherCommit:
         those of `now`, the runs of today's files.
         """
         with tempfile.TemporaryDirectory(prefix="benchmark_dspdc-other-") as folder:
-            command = ["git", "-C", str(self.folder), "archive", "--format=tar", commit]
-            whole = False
-            with subprocess.Popen(command, stdout=subprocess.PIPE) as archive:
-                with suppress(tarfile.TarError), tarfile.open(
-                    fileobj=archive.stdout, mode="r|"
-                ) as files:
-                    files.extractall(folder, filter="data")
-                    whole = True
-            # What was cut between two files looks like a whole.
-            if not whole or archive.returncode != 0:
-                raise CommitNotRun(f"git gave no files, or not all, of commit {commit[:12]}")
-            own = {}
+            files = self._git("archive", "--format=tar", commit, text=False,
+                              why=f"git gave no files, or not all, of commit {commit[:12]}")
+            with tarfile.open(fileobj=io.BytesIO(files)) as archive:
+                archive.extractall(folder, filter="data")
+            then = ConfigRuns([], Path(folder))
             for config in now.configs:
                 path = config.resolve()
                 if path.is_relative_to(self.folder):
                     path = Path(folder) / path.relative_to(self.folder)
                 if path.is_file():
-                    own[config] = path
-            lengths = {path: _lengths(config) for config, path in own.items()}
-            then = ConfigRuns(list(own.values()), Path(folder), lengths)
-            then.problems = {path: now.problems[config] for config, path in own.items()}
+                    then.configs.append(path)
+                    then.options[path] = _lengths(config)
+                    then.problems[path] = now.problems[config]
             yield then
 
-    def _git(self, *arguments, why):
+    def _git(self, *arguments, why, text=True):
         """What git answers; `CommitNotRun` with the reason if it does not."""
+        command = ["git", "-C", str(self.folder), *arguments]
         try:
-            done = subprocess.run(
-                ["git", "-C", str(self.folder), *arguments],
-                capture_output=True, text=True, check=True,
-            )
+            said = subprocess.run(command, capture_output=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
-            said = (getattr(error, "stderr", None) or "").strip().partition("\n")[0]
-            raise CommitNotRun(f"{why}{said and f' ({said})'}") from None
-        return done.stdout.strip()
+            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
+            raise CommitNotRun(why + (reason and f" ({reason.splitlines()[0]})")) from None
+        return said.decode().strip() if text else said
 
 
 def _lengths(config):

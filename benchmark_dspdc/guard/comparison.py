@@ -45,10 +45,8 @@ class Line(NamedTuple):
         return BETTER if self.change < -self.tolerance and not self.is_time else SAME
 
     def __str__(self):
-        return (
-            f"{name_of(self.key)}: {self.figure} {self.was:.4g} -> {self.now:.4g} "
-            f"({self.change:+.1%}, allowed {self.tolerance:.0%})"
-        )
+        return (f"{name_of(self.key)}: {self.figure} {self.was:.4g} -> {self.now:.4g} "
+                f"({self.change:+.1%}, allowed {self.tolerance:.0%})")
 
 
 def key_of(row):
@@ -81,14 +79,13 @@ def counted(count, noun):
 
 def seeds_of(frame):
     """What decides the random numbers of all runs: benchopt's seed and the repetitions."""
-    base = []
-    if "base_seed" in frame:
-        try:
-            base = sorted({int(value) for value in frame["base_seed"].dropna()})
-        except (ValueError, OverflowError):
-            base = [-1]
-        if base and base[0] < 0:
-            raise CannotCompare("column base_seed of the result holds other than seeds")
+    given = frame["base_seed"].dropna() if "base_seed" in frame else ()
+    try:
+        base = sorted({int(value) for value in given})
+    except (ValueError, OverflowError):
+        base = [-1]
+    if min(base, default=0) < 0:
+        raise CannotCompare("column base_seed of the result holds other than seeds")
     return dict(base=base, repetitions=int(frame["idx_rep"].max()) + 1)
 
 
@@ -112,41 +109,35 @@ def compare_work(frames, baseline, first_seeds=False):
 def _check_same_runs(found, known, seeds, kept, first_seeds):
     """Raise unless a result has the baseline's curves and seeds."""
     for some, others, message in (
-        (known, found, "of the baseline are not in the result, as they failed or the config is "
-                       "another"),
-        (found, known, "of the result are not in the baseline (--add takes them in)"),
+        (known, found, "baseline are not in the result, as they failed or the config is another"),
+        (found, known, "result are not in the baseline (--add takes them in)"),
     ):
-        missing = [key for key in some if key not in others]
-        if missing:
+        if missing := [key for key in some if key not in others]:
             raise CannotCompare(
-                f"{len(missing)} of {len(some)} runs {message}: {names_of(missing)}"
+                f"{len(missing)} of {len(some)} runs of the {message}: {names_of(missing)}"
             )
     few = first_seeds and seeds["repetitions"] < kept["repetitions"]
     if seeds != kept and not (few and seeds["base"] == kept["base"]):
-        raise CannotCompare(
-            f"the seeds are others: {seeds} in the result, {kept} in the baseline"
-        )
+        raise CannotCompare(f"the seeds are others: {seeds} in the result, {kept} in the baseline")
 
 
 def _work_lines(key, known, own, repetitions):
     """The work of a method in one run, a line for each figure and repetition."""
+    lines, name = [], name_of(key)
     if len(own["checks"]) != repetitions:
-        raise CannotCompare(f"{name_of(key)}: {len(own['checks'])} of {repetitions} repetitions")
-    lines = []
-    for name, values in known["work"].items():
-        now = own["work"].get(name, [])
+        raise CannotCompare(f"{name}: {len(own['checks'])} of {repetitions} repetitions")
+    for figure, values in known["work"].items():
+        now = own["work"].get(figure, [])
         if len(now) != repetitions:
-            raise CannotCompare(
-                f"{name_of(key)}: {len(now)} of {repetitions} repetitions have {name}"
-            )
+            raise CannotCompare(f"{name}: {len(now)} of {repetitions} repetitions have {figure}")
         for k, (before, value) in enumerate(zip(values, now, strict=False)):
             was, checks = known["checks"][k], own["checks"][k]
             if math.isfinite(before) and not math.isfinite(value) and checks < was:
                 raise CannotCompare(
-                    f"{name_of(key)}: repetition {k} ended after {checks} of {was} checks: "
-                    "another max-runs, or its time limit was reached"
+                    f"{name}: repetition {k} ended after {checks} of {was} checks: another "
+                    "max-runs, or its time limit was reached"
                 )
             # A gap that is reached neither then nor now says nothing.
             if math.isfinite(min(value, before)):
-                lines.append(Line(key, name, before, value, WORK_TOLERANCE))
+                lines.append(Line(key, figure, before, value, WORK_TOLERANCE))
     return lines

@@ -19,10 +19,9 @@ COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red"}
 def print_comparison(lines, notes, console):
     """A table with a row for each method and problem, the lines that changed, and the notes."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("data", "method"):
-        table.add_column(name, overflow="fold")
-    for name in ("work", "time"):
-        table.add_column(name, justify="right")
+    for name in ("data", "method", "work", "time"):
+        justify = "right" if name in ("work", "time") else "left"
+        table.add_column(name, overflow="fold", justify=justify)
     by, titled = {}, titles(list(dict.fromkeys(line.key[:2] for line in lines)))
     for line in lines:
         by.setdefault(line.key, ([], []))[line.is_time].append(line)
@@ -33,14 +32,10 @@ def print_comparison(lines, notes, console):
     for outcome, sentence in (
         (WORSE, "worse"), (BETTER, "better; --update makes what is measured the new standard"),
     ):
-        changed = [line for line in lines if line.outcome == outcome]
-        if changed:
-            console.print(
-                f"[{COLORS[outcome]}]{counted(len(changed), 'figure')} {sentence}[/]",
-                soft_wrap=True,
-            )
-        for line in changed:
-            console.print("  " + escape(str(line)), soft_wrap=True)
+        if changed := [line for line in lines if line.outcome == outcome]:
+            head = f"[{COLORS[outcome]}]{counted(len(changed), 'figure')} {sentence}[/]"
+            shown = (escape(str(line)) for line in changed)
+            console.print(head, *shown, sep="\n  ", soft_wrap=True)
     for note in notes:
         console.print(escape(note), soft_wrap=True)
     if lines and not worse(lines):
@@ -76,13 +71,11 @@ def write_junit(lines, notes, error, file):
     for outcome, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(name, str(sum(case[2] == outcome for case in cases)))
     for classname, name, outcome, message in cases:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=_xml(classname), name=_xml(name)
-        )
+        words = dict(classname=_xml(classname), name=_xml(name))
+        case = ElementTree.SubElement(suite, "testcase", words)
         if outcome is not None:
             ElementTree.SubElement(case, outcome, message=_xml(message))
-    text = ElementTree.tostring(suite, "unicode")
-    write_whole(file, '<?xml version="1.0" encoding="utf-8"?>\n' + text + "\n")
+    write_whole(file, ElementTree.tostring(suite, "utf-8", xml_declaration=True) + b"\n")
 
 
 def _xml(text):

@@ -34,9 +34,7 @@ MOST, FEW = 10, 2
 #: the first and no more than the second. At first it goes only if it is longer by less than is
 #: allowed, so that noise acquits few that are slower. In 20 runs each of two codes, one of them
 #: slower by 30 %, the ratio of the least times of 3, 6 and 10 runs varied by 10, 5 and 3 %.
-UNCLEAR = {
-    3: (0.05, math.inf), 6: (0.10, math.inf), 10: (ALLOWED, 0.25), 16: (ALLOWED, ALLOWED),
-}
+UNCLEAR = {3: (0.05, math.inf), 6: (0.10, math.inf), 10: (ALLOWED, 0.25), 16: (ALLOWED, ALLOWED)}
 
 
 def compare_times(frames, baseline, now, other, tell):
@@ -51,7 +49,10 @@ def compare_times(frames, baseline, now, other, tell):
         commit = other.commit()
         with other.checked_out(commit, now) as then:
             tell(f"times are compared with those of commit {commit[:12]}, run on this machine")
-            found = pooled(_screening(then, len(frames), commit), last)
+            try:
+                found = pooled(then.runs(len(frames)) if then.configs else [], last)
+            except ValueError as error:
+                raise CommitNotRun(f"at commit {commit[:12]}: {error}") from None
             lines = time_lines(found, pooled(frames, last))
             timed = {line.key for line in lines}
             if untimed := [key for key in last if key not in timed]:
@@ -69,14 +70,6 @@ def compare_times(frames, baseline, now, other, tell):
             raise
         return [], [f"times are not compared: {error}"]
     return lines, notes
-
-
-def _screening(then, count, commit):
-    """Runs of all methods of a commit."""
-    try:
-        return then.runs(count) if then.configs else []
-    except ValueError as error:
-        raise CommitNotRun(f"at commit {commit[:12]}: {error}") from None
 
 
 def pooled(frames, last):

@@ -4,6 +4,7 @@ Work to common gaps is compared with the baseline file; it is the same on every 
 rounding. Times are compared by paired runs of two commits on this machine, see `paired_runs`.
 """
 
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,10 +12,10 @@ from rich.markup import escape
 
 from ..report.results import RUN, read_results
 from .baseline import compare_common, make_baseline, read_baseline, write_baseline
+from .commit_runs import ConfigRuns, OtherCommit
 from .comparison import CannotCompare, compare_work, counted, key_of, names_of, worse
 from .comparison_output import print_comparison, write_json, write_junit
-
-OK, REGRESSION = 0, 1
+from .paired_runs import compare_times
 
 
 def read_runs(files):
@@ -36,31 +37,38 @@ def read_runs(files):
     return [read_results(own) for own, _ in runs]
 
 
-def regress(results, baseline, update=False, add=False, work_only=False, time_only=False,
-            json_file=None, junit=None, times=None, console=None):
-    """Compare results with a baseline; returns the exit code.
+def regress(results, baseline, update=False, add=False, configs=None, repeat=None, against=None,
+            work_only=False, time_only=False, json=None, junit=None):
+    """Compare results with a baseline; returns the exit code, 1 for a regression.
 
-    Parameters
-    ----------
-    results : callable
-        Returns the frames of some repeated runs.
-    baseline : path
-    update, add : bool
-        Write a new baseline, or those methods into it that it lacks if no other is worse.
-    work_only, time_only : bool
-        Leave the other kind of figures out.
-    json_file, junit : path or None
-        Also write the lines there, or why there are none.
-    times : callable or None
-        Compares times, see `paired_runs.compare_times`; None if what has made the results is not
-        known.
+    The results are files, or made by running `configs` so often. `update` writes a new baseline,
+    `add` those methods into it that it lacks if no other is worse. `against` is the commit whose
+    times count, None for that of the baseline. To `json` and `junit` the lines are written, or why
+    there are none.
     """
-    console, frames = console or Console(), []
+    console, frames, times, writes = Console(), [], None, update or add
 
     def tell(text):
         console.print(escape(text), soft_wrap=True)
     try:
-        frames += results()
+        if bool(results) == (configs is not None):
+            raise ValueError("give either result files or --run CONFIG")
+        if repeat is not None and (configs is None or repeat < 1):
+            raise ValueError(f"--repeat is for --run CONFIG, and must be at least 1, got {repeat}")
+        if writes and time_only:
+            raise ValueError("--time-only compares; a baseline has no times")
+        if against is not None and (configs is None or writes or work_only):
+            raise ValueError("--against is for comparing times of --run CONFIG")
+        if configs is None:
+            frames += read_runs(results)
+        else:
+            now, other = ConfigRuns(configs), OtherCommit(baseline, against)
+            times = partial(compare_times, now=now, other=other, tell=tell)
+            if against is not None:
+                other.commit()  # before minutes go into a run
+            # A baseline is of all seeds, and of runs whose work is the same.
+            count = repeat or (2 if writes else 1)
+            frames += now.runs(count, first_seed=work_only and not writes)
         if update:
             lines, notes = _update(frames, baseline, work_only, console)
         elif add:
@@ -70,22 +78,25 @@ def regress(results, baseline, update=False, add=False, work_only=False, time_on
             for one in known["made"]:
                 tell(f"baseline of {one['date']}, commit {one['commit'] or 'unknown'}, "
                      f"runs: {one['runs']}")
-            lines, notes = _compare(frames, known, work_only, time_only, times, tell)
+            lines, notes = _compare(frames, known, work_only, time_only, times)
         notes += _told(frames)
     except BaseException as error:
         if isinstance(error, CannotCompare):
             # Why runs are missing is in the notes of the files.
             error.args = ("; ".join([str(error), *_told(frames)]),)
         # Even if it was stopped: figures of an earlier run must not be taken for this one's.
-        _write_files([], [], str(error) or type(error).__name__, json_file, junit)
+        _write_files([], [], str(error) or type(error).__name__, json, junit)
         raise
-    _write_files(lines, notes, None, json_file, junit)
+    _write_files(lines, notes, None, json, junit)
     print_comparison(lines, notes, console)
-    return REGRESSION if worse(lines) else OK
+    return int(bool(worse(lines)))
 
 
-def _compare(frames, known, work_only, time_only, times, tell):
-    """The lines of all figures, and notes on those that were not compared."""
+def _compare(frames, known, work_only, time_only, times):
+    """The lines of all figures, and notes on those that were not compared.
+
+    `times` compares times; None if what has made the results is not known.
+    """
     lines = compare_work(frames, known, first_seeds=work_only)
     if time_only:
         lines = []
@@ -97,11 +108,10 @@ def _compare(frames, known, work_only, time_only, times, tell):
         notes = ["times are not compared: result files do not say what to run beside them, "
                  "--run CONFIG does"]
     else:
-        more, notes = times(frames, known, tell=tell)
+        more, notes = times(frames, known)
         lines += more
     compared = {line.key for line in lines}
-    left = [key for key in map(key_of, known["figures"]) if key not in compared]
-    if left:
+    if left := [key for key in map(key_of, known["figures"]) if key not in compared]:
         notes.append(f"{len(left)} of {len(known['figures'])} methods are left out, without a "
                      f"figure to compare: {names_of(left)}")
     if not lines:

@@ -7,11 +7,11 @@ multiple of a reference loop's, which is measured at every point of a curve, see
 """
 
 import math
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 
-from ..bench.benchopt_process import PROCESSOR, SHARED
+from ..bench.benchopt_process import SHARED
 from ..report.plain_files import unshown_in
 from ..report.results import EIGENDECOMPOSITIONS, GAP, GAPS, PASSES, RUN, label
 
@@ -30,11 +30,6 @@ def word_of(frame, column):
     # They are shown, on a terminal too.
     fit = (w for w in words if isinstance(w, str) and len(w) <= 100 and not unshown_in(w))
     return ", ".join(islice(filter(None, fit), 3))
-
-
-def processor(frame):
-    """What a result was measured on, as its file says; benchopt's word is the less exact one."""
-    return word_of(frame, PROCESSOR) or word_of(frame, "system-processor")
 
 
 def work_to(run, column, target):
@@ -66,13 +61,10 @@ def last_gaps(frames):
     """
     found = {}
     for frame in frames:
-        own = {}
-        for key, run in _runs(frame):
-            best = float(run[GAP].cummin().iloc[max(len(run) - 2, 0)])
+        for key, some in _repetitions(frame).items():
+            best = (float(run[GAP].cummin().iloc[max(len(run) - 2, 0)]) for run in some)
             # Below the least of the common ones rounding decides how far a curve gets.
-            gap = max(float(f"{min(1.01 * best, 1e300):.3g}"), min(GAPS))
-            own.setdefault(key[:3], []).append(gap)
-        for key, gaps in own.items():
+            gaps = [max(float(f"{min(1.01 * gap, 1e300):.3g}"), min(GAPS)) for gap in best]
             found[key] = list(map(max, found.get(key, gaps), gaps))
     return {key: gaps for key, gaps in found.items() if max(gaps) > min(GAPS)}
 
@@ -85,10 +77,8 @@ def figures_of(frame, last=None):
     those that are not known. Work and time are infinite to a gap that was not reached. `last` has
     for methods a gap for each repetition, see `last_gaps`, to which there are figures too.
     """
-    repetitions, found = {}, {}
-    for key, run in _runs(frame):
-        repetitions.setdefault(key[:3], []).append(run)
-    for key, some in repetitions.items():
+    found = {}
+    for key, some in _repetitions(frame).items():
         own = (last or {}).get(key, ())
         targets = {label(gap): [gap] * len(some) for gap in GAPS}
         if len(own) >= len(some):
@@ -99,8 +89,12 @@ def figures_of(frame, last=None):
     return found
 
 
-def _runs(frame):
-    return frame.sort_values("stop_val", kind="stable").groupby(RUN, sort=True)
+def _repetitions(frame):
+    """The runs of each (data set, objective, solver), in their order."""
+    found = {}
+    for key, run in frame.sort_values("stop_val", kind="stable").groupby(RUN, sort=True):
+        found.setdefault(key[:3], []).append(run)
+    return found
 
 
 def _work(repetitions, targets):
@@ -118,10 +112,11 @@ def _work(repetitions, targets):
 
 def _times(repetitions, targets):
     """The time a pass of a method, or to gaps where it does not count passes."""
-    if not all(REFERENCE in run for run in repetitions):
-        return {}
-    if any(SHARED in run and (run[SHARED] == "yes").any() for run in repetitions):
-        # Curves that are measured side by side slow each other down.
+    # Curves that are measured side by side slow each other down.
+    if any(
+        REFERENCE not in run or (SHARED in run and (run[SHARED] == "yes").any())
+        for run in repetitions
+    ):
         return {}
     if any((run[PASSES] > 0).any() for run in repetitions):
         time = curve_time(repetitions)
@@ -129,11 +124,10 @@ def _times(repetitions, targets):
     timed = [run.assign(_multiple=multiples(run)[0]) for run in repetitions]
     if not all(np.isfinite(run["_multiple"]).all() for run in timed):
         return {}
-    times = {
-        f"time to {name}": float(np.median([
-            work_to(run, "_multiple", gap) for run, gap in zip(timed, gaps, strict=False)
-        ])) for name, gaps in targets.items()
-    }
+    times = {}
+    for name, gaps in targets.items():
+        own = [work_to(run, "_multiple", gap) for run, gap in zip(timed, gaps, strict=False)]
+        times[f"time to {name}"] = float(np.median(own))
     return {name: time for name, time in times.items() if time > 0.0}
 
 
@@ -161,14 +155,12 @@ def curve_time(repetitions):
     2026 it varied by 17 %, the median of three repetitions by 19 %. It is not a number or infinite
     if it is not known.
     """
-    found = {}
+    curves, time, work = [], 0.0, 0.0
     for run in repetitions:
         passes = np.diff(run[PASSES].to_numpy(dtype=float), prepend=0.0)
-        _, stretches = multiples(run)
-        for k, stretch in enumerate(zip(stretches.tolist(), passes.tolist(), strict=True)):
-            found.setdefault(k, []).append(stretch)
-    time = work = 0.0
-    for some in found.values():
+        curves.append(zip(multiples(run)[1].tolist(), passes.tolist(), strict=True))
+    for stretches in zip_longest(*curves):
+        some = [stretch for stretch in stretches if stretch is not None]
         mean = sum(passes for _, passes in some) / len(some)
         # Before the first pass there is time all the same.
         time += min(value * (mean / passes if passes > 0.0 else 1.0) for value, passes in some)

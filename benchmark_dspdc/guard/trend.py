@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..bench.benchopt_process import COMMIT, STARTED
+from ..bench.benchopt_process import COMMIT, PROCESSOR, STARTED
 from ..report.page import styles, write_html
 from ..report.plain_files import shown
 from ..report.results import NAMES, read_results, titles
 from ..version import __version__
-from .result_figures import figures_of, processor, word_of
+from .baseline import plain
+from .result_figures import figures_of, word_of
 
 #: Differences below this are taken for noise however regular the figures are.
 LEAST_CHANGE = {"work": 0.02, "time": 0.08}
@@ -29,13 +30,13 @@ TICK = 8
 
 def result_files(paths):
     """The parquet files that paths stand for, those of folders included."""
-    found = []
+    found = {}
     for path in map(Path, paths):
         inside = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not inside:
             raise ValueError(f"no parquet file in the folder {path}")
-        found += inside
-    return list(dict.fromkeys(found))
+        found |= dict.fromkeys(inside)
+    return list(found)
 
 
 def change_points(values, least):
@@ -50,12 +51,10 @@ def change_points(values, least):
     known = np.flatnonzero(~np.isnan(values))
     states = [0 if value <= 0.0 else 2 if value == math.inf else 1 for value in values[known]]
     # Where a state begins that lasts.
-    state = next((one for one, two in pairwise(states) if one == two), None)
-    starts = [(0, state)]
+    starts = []
     for k, (one, two) in enumerate(pairwise(states)):
-        if one == two != state:
-            state = one
-            starts.append((k, state))
+        if one == two and (not starts or one != starts[-1][1]):
+            starts.append((k if starts else 0, one))
     marks = [int(known[k]) for k, _ in starts[1:]]
     for (start, state), (end, _) in pairwise([*starts, (len(known), None)]):
         if state == 1:
@@ -76,10 +75,8 @@ def _steps(logs, least):
     ends = Pelt(model="l1", min_size=2, jump=1).fit_predict(logs[:, None], pen=penalty)
     starts = [0, *ends[:-1]]
     levels = [float(np.median(logs[a:b])) for a, b in zip(starts, ends, strict=True)]
-    return [
-        start for k, start in enumerate(starts)
-        if k > 0 and abs(levels[k] - levels[k - 1]) > math.log1p(least)
-    ]
+    far = np.abs(np.diff(levels)) > math.log1p(least)
+    return [start for start, is_far in zip(starts[1:], far, strict=True) if is_far]
 
 
 def trend_data(paths):
@@ -87,8 +84,7 @@ def trend_data(paths):
     files = result_files(paths)
     runs, points, notes = _points(files)
     names = [f"{date:%Y-%m-%d %H:%M} {label}" for date, label in runs]
-    keys = list(points.groupby(NAMES, sort=False).groups)
-    short = titles(list(dict.fromkeys(key[:2] for key in keys)))
+    short = titles(list(points.groupby(NAMES[:2], sort=False).groups))
     problems, changes = {}, []
     for (*key, figure), own in points.groupby([*NAMES, "figure"], sort=False):
         # Of several times that a command has run it, the median; the worse of two in the middle.
@@ -99,25 +95,23 @@ def trend_data(paths):
         problem, solver = tuple(key[:2]), key[2]
         marks = change_points(values, LEAST_CHANGE[own["kind"].iloc[0]])
         problems.setdefault(problem, {}).setdefault(figure, {})[solver] = dict(
-            values=[_plain(value) for value in values], changes=marks,
+            values=list(map(plain, values)), changes=marks,
             missed=[k for k, value in enumerate(values) if value == math.inf],
         )
         for start, mark, end in zip([0, *marks], marks, [*marks[1:], None], strict=False):
             changes.append(dict(
                 run=names[mark], problem=short[problem], solver=solver, figure=figure,
-                **_change(_level(values, start, mark), _level(values, mark, end)),
+                **_change(values[start:mark], values[mark:end]),
             ))
-    changes.sort(key=lambda row: -_size(row))
+    changes.sort(key=_size, reverse=True)
     # The problem to begin with is the one that changed most.
-    changed = [row["problem"] for row in changes]
-    order = sorted(problems, key=lambda key: (
-        changed.index(short[key]) if short[key] in changed else len(changed)
-    ))
+    changed = [*(row["problem"] for row in changes), *short.values()]
+    order = sorted(problems, key=lambda key: changed.index(short[key]))
     return dict(
         origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         notes=notes, runs=names, ticks=_ticks(runs),
-        styles=styles(list(dict.fromkeys(key[2] for key in keys))), changes=changes,
+        styles=styles(list(points["solver_name"].unique())), changes=changes,
         problems=[dict(title=short[key], figures=problems[key]) for key in order],
     )
 
@@ -140,11 +134,13 @@ def _points(files):
         except ValueError as error:
             notes.append(f"left out: {error}")
             continue
-        words = word_of(frame, COMMIT), word_of(frame, STARTED), processor(frame)
+        commit, started = word_of(frame, COMMIT), word_of(frame, STARTED)
+        # benchopt's word for the processor is the less exact one.
+        place = word_of(frame, PROCESSOR) or word_of(frame, "system-processor")
         about = dict(
             # What files that one command has made have in common; others are alone.
-            command=words if words[0] and words[1] else file, file=file, place=words[2],
-            date=_date(frame, file), label=_label(frame, file),
+            command=(commit, started, place) if commit and started else file, file=file,
+            place=place, date=_date(frame, file), label=commit or _label(frame, file),
         )
         for key, own in figures_of(frame).items():
             about |= dict(zip(NAMES, key, strict=True), repetitions=len(own["checks"]))
@@ -154,8 +150,7 @@ def _points(files):
                      for name, time in own["times"].items())
     if not rows:
         raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
-    points = pd.DataFrame(rows)
-    points = points.sort_values("date", kind="stable")
+    points = pd.DataFrame(rows).sort_values("date", kind="stable")
     points["run"], _ = pd.factorize(points["command"])
     runs = points.drop_duplicates("run")[["date", "label"]].itertuples(index=False, name=None)
     # Means over other seeds are other figures.
@@ -171,13 +166,9 @@ def _points(files):
     return list(runs), points[~few], notes
 
 
-def _level(values, start, end):
-    values = np.asarray(values[start:end])
-    return float(np.median(values[~np.isnan(values)]))
-
-
-def _change(before, after):
-    """Two levels, and what has changed, as a number, None if that is infinite, and in words."""
+def _change(*stretches):
+    """The levels of two stretches, and the change as a number, None if infinite, and in words."""
+    before, after = (float(np.nanmedian(values)) for values in stretches)
     if after == math.inf:
         change, text = math.inf, "not reached any more"
     elif before == math.inf:
@@ -185,10 +176,8 @@ def _change(before, after):
     else:
         change = after / before - 1.0 if before > 0.0 else math.inf
         text = f"{change:+.1%}" if math.isfinite(change) else "from nothing"
-    return dict(
-        before=_plain(before), after=_plain(after), change=_plain(change), text=text,
-        worse=change > 0.0,
-    )
+    numbers = dict(before=plain(before), after=plain(after), change=plain(change))
+    return numbers | dict(text=text, worse=change > 0.0)
 
 
 def _size(row):
@@ -203,20 +192,12 @@ def described(row):
     before, after = (
         "not reached" if row[name] is None else f"{row[name]:.4g}" for name in ("before", "after")
     )
-    return (
-        f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} {before} -> {after} "
-        f"({row['text']})"
-    )
-
-
-def _plain(value):
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return (f"{row['run']}: {row['solver']} on {row['problem']}, {row['figure']} "
+            f"{before} -> {after} ({row['text']})")
 
 
 def _label(frame, file):
-    """The name of a run: its commit, else its file's name, with a version if the file has one."""
-    if commit := word_of(frame, COMMIT):
-        return commit
+    """The name of a run of unknown commit: its file's, with a version if the file has one."""
     version, name = word_of(frame, "benchmark-git-tag"), shown(file.stem)
     return f"{name} ({version})" if version else name
 
