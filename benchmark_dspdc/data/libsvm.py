@@ -28,8 +28,6 @@ from .labels import Labelled, binary_rule, guess_task
 from .libsvm_text import read_text
 from .scaling import SPARSE_SCALES, scale_parts
 
-__all__ = ["ImportSummary", "RawData", "data_home", "import_file", "is_cached", "load", "raw"]
-
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,127}")
 
 # An import takes 12 bytes of memory for each feature, as the cached CSC form has a pointer for it.

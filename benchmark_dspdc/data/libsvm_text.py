@@ -13,8 +13,6 @@ from rich.progress import wrap_file
 
 from ..engine.checks import as_array, as_matrix
 
-__all__ = ["read_text"]
-
 # A compressed file may unpack to this many times what was read of it so far, and this many bytes
 # more: LIBSVM text shrinks to a tenth or so, a decompression bomb to a thousandth and less.
 MAX_RATIO = 100

@@ -10,23 +10,15 @@ from ..engine.symmetric import diagonal, pack, packed_length
 from .common import random_stream
 from .store import stored
 
-__all__ = ["MatrixRiskData", "TraceRegressionData", "matrix_risk_data", "trace_regression_data"]
-
 # Entries drawn at a time, at least one matrix: 2 MiB, which stay in the cache until packed.
 CHUNK_ENTRIES = 2**18
 
 
 class MatrixRiskData(NamedTuple):
-    """Data matrices of the multiple-matrix risk problem, packed, and labels.
+    """Data matrices of order ``d`` of the multiple-matrix risk problem, and labels -1 or +1.
 
-    Attributes
-    ----------
-    packed : ndarray of shape (n, p, t)
-        Packed form, see `benchmark_dspdc.engine.symmetric`, of the symmetrised ``D_i^j``.
-    b : ndarray of shape (n,)
-        Labels, -1.0 or +1.0.
-    d : int
-        Order of the matrices, ``t = d (d + 1) / 2``.
+    `packed`, of shape (n, p, t) with ``t = d (d + 1) / 2``, is the packed form, see
+    `benchmark_dspdc.engine.symmetric`, of the symmetrised ``D_i^j``.
     """
 
     packed: np.ndarray
@@ -74,11 +66,6 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
         ``<D_i^j, I>`` is positive, else -1. The variables are symmetric, so only
         ``(D_i^j + (D_i^j)') / 2`` matters; that is what is kept.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Notes
     -----
     The paper's rule for ``b_i`` lacks the sum over ``j``. The matrices are drawn a few at a time,
@@ -124,11 +111,6 @@ def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
     TraceRegressionData
         ``z_ij`` is standard normal, ``X_j`` a multiple of ``W_j W_j'`` with a standard normal
         ``d x rank`` matrix ``W_j``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

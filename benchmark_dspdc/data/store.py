@@ -27,8 +27,6 @@ from filelock import FileLock
 from ..engine.cache_dirs import cache_home
 from ..engine.kernel_cache import source_hash
 
-__all__ = ["stored"]
-
 logger = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).resolve().parent.parent
