@@ -98,14 +98,15 @@ def is_cached(name):
 
 
 def version(name, test=False):
-    """A string that changes when the files of a data set, and of its test part if asked for, are
-    replaced; None if they are not there.
+    """What changes when the files of a data set, and of its test part if asked for, are replaced.
+
+    None if they are not there.
     """
-    files = _find(_check_name(name))
-    if files is not None and test:
+    files = _find(_check_name(name)) or ()
+    if files and test:
         files += _find(f"{name}_test") or ()
-    stamp = files and _stamp(files)
-    return None if stamp is None else repr([data_home(), stamp])
+    stamp = _stamp(files)
+    return repr([data_home(), stamp]) if stamp else None
 
 
 def has_all_parts(name):
@@ -144,9 +145,10 @@ def raw(name):
 
     Raises
     ------
-    ValueError, OSError
-        If there is no such set, it is a multilabel one, its cached files are damaged, or its
-        download fails.
+    ValueError
+        If there is no such set, it is a multilabel one, or its cached files are damaged.
+    OSError
+        If its download fails.
     """
     if _listed(name) and _find(name) is None:
         _fetch(name)
@@ -223,12 +225,6 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
     -------
     ImportSummary
 
-    Raises
-    ------
-    ValueError, OSError
-        If the name is not allowed, the file is not as `read_text` wants it or has too many
-        features, or the cache cannot be written.
-
     Notes
     -----
     The layout is libsvmdata's: dense in Fortran order if at least half of the entries are stored,
@@ -294,17 +290,6 @@ def _task(name, y):
 def _import_command(name):
     word = f'"{name}"' if " " in name else name
     return f"python -m benchmark_dspdc import-libsvm {word} FILE"
-
-
-def _unknown(name):
-    home = data_home()
-    names = {path.name.removesuffix("_y.npy") for path in home.glob("*_y.npy")} | set(_table())
-    close = difflib.get_close_matches(name, sorted(names), n=5)
-    hint = f" Close matches: {', '.join(close)}." if close else ""
-    return (
-        f"dataset {name!r} is unknown: it is neither in the cache {home} nor listed by libsvmdata."
-        f"{hint} A file in LIBSVM format can be put into the cache with: {_import_command(name)}"
-    )
 
 
 # The cache ------------------------------------------------------------------------------
@@ -390,7 +375,14 @@ def _read(name):
         # Files that another process replaced meanwhile may not belong together.
         if before == _stamp(files):
             return data
-    raise ValueError(_unknown(name))
+    home = data_home()
+    names = {path.name.removesuffix("_y.npy") for path in home.glob("*_y.npy")} | set(_table())
+    close = difflib.get_close_matches(name, sorted(names), n=5)
+    hint = f" Close matches: {', '.join(close)}." if close else ""
+    raise ValueError(
+        f"dataset {name!r} is unknown: it is neither in the cache {home} nor listed by libsvmdata."
+        f"{hint} A file in LIBSVM format can be put into the cache with: {_import_command(name)}"
+    )
 
 
 def _read_files(name, X_file, y_file):
@@ -458,14 +450,14 @@ def _fit_width(X_test, X, name):
 
 
 def _parse(name, path, n_features=None, max_bytes=None, progress=False):
-    """Read a file into a CSR matrix, as wide as is asked for, listed or else believed, and labels.
+    """Read a file into labels and a CSR matrix, as wide as is asked for, listed or else believed.
     """
     X, y = read_text(path, max_bytes, progress)
-    found, listed, source = X.shape[1], _table().get(name), "n_features"
-    if n_features is None and listed is not None:
-        n_features, source = listed.n_features, "libsvmdata's table"
-    allowed = n_features
-    if n_features is None:
+    found, allowed, source = X.shape[1], n_features, "n_features"
+    if n_features is None and name in _table():
+        allowed = n_features = _table()[name].n_features
+        source = "libsvmdata's table"
+    elif n_features is None:
         allowed = min(MAX_FEATURES, max(BELIEVED_FEATURES, FEATURES_PER_ENTRY * X.nnz))
         source = f"{X.nnz} stored entries, without n_features,"
     if found > allowed:

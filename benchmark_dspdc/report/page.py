@@ -23,12 +23,12 @@ from .results import (
     NAMES,
     PASSES,
     QUANTILES,
+    UNCERTAINTY,
     UNFINISHED,
     X_AXES,
     Y_AXES,
     axes_of,
     band,
-    best_values,
     label,
     mean_points,
     medians,
@@ -98,7 +98,6 @@ def write_html(template, data, file):
 def page_data(frame, origin, verdicts):
     """Everything that the page shows, in plain numbers and strings."""
     frame = with_primal_gap(frame)
-    stars = best_values(frame)
     solvers = list(dict.fromkeys(frame["solver_name"]))
     short = titles([key for key, _ in problems(frame)])
     runs = to_targets(frame, GAPS)
@@ -113,7 +112,7 @@ def page_data(frame, origin, verdicts):
         styles=styles(solvers),
         problems=[
             dict(title=short[key], full=f"{key[0]}, {key[1]}") | _problem(
-                rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key]
+                rows, ordered.loc[key], sorted_middle.loc[key]
             )
             for key, rows in problems(frame)
         ],
@@ -161,7 +160,7 @@ def _notes(frame):
     return []
 
 
-def _problem(rows, star, runs, middle):
+def _problem(rows, runs, middle):
     matrices = of_matrices(rows)
     work = EIGENDECOMPOSITIONS if matrices else PASSES
     solvers = list(dict.fromkeys(rows["solver_name"]))
@@ -190,7 +189,8 @@ def _problem(rows, star, runs, middle):
     errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
     return dict(
         repetitions=int(rows["idx_rep"].nunique()),
-        star=_number(star["star"], 12), uncertainty=_number(star["uncertainty"]), targets=targets,
+        star=_number(rows["objective_value"].min(), 12),
+        uncertainty=_number(rows[UNCERTAINTY].iloc[0]), targets=targets,
         curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
         rows=[dict(
             solver=solver, final=float(middle.loc[solver, "final gap"]),
