@@ -67,7 +67,16 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
     test_tasks = as_ids(test_tasks, "test_tasks", len(test_points))
     k = check_int(k, "k")
     names, sizes = np.unique(train_tasks, return_counts=True)
-    _check_tasks(names, sizes, test_tasks, k)
+    if len(unknown := np.setdiff1d(test_tasks, names)):
+        raise ValueError(
+            f"test_tasks must be among the {len(names)} training tasks, got "
+            f"{show_id(unknown[0])}, which has no training points"
+        )
+    if len(few := np.flatnonzero(sizes < k)):
+        raise ValueError(
+            f"k must be at most the number of training points of each task, got k={k} and "
+            f"{sizes[few[0]]} points in task {show_id(names[few[0]])}"
+        )
     metrics = _read_metrics(metrics, names, train_points.shape[1])
     # One code for both parts; a class that was never seen in training is always wrong.
     codes = np.unique(np.concatenate([train_labels, test_labels]), return_inverse=True)[1]
@@ -83,21 +92,6 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
     by_task = np.full(len(names), np.nan)
     np.divide(wrong, counts, out=by_task, where=counts > 0)
     return KnnErrors(float(wrong.sum() / counts.sum()), by_task, names)
-
-
-def _check_tasks(names, sizes, test_tasks, k):
-    unknown = np.setdiff1d(test_tasks, names)
-    if len(unknown):
-        raise ValueError(
-            f"test_tasks must be among the {len(names)} training tasks, got "
-            f"{show_id(unknown[0])}, which has no training points"
-        )
-    few = np.flatnonzero(sizes < k)
-    if len(few):
-        raise ValueError(
-            f"k must be at most the number of training points of each task, got k={k} and "
-            f"{sizes[few[0]]} points in task {show_id(names[few[0]])}"
-        )
 
 
 def _read_metrics(metrics, names, d):

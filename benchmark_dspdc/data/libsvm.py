@@ -41,9 +41,9 @@ FEATURES_PER_ENTRY = 100
 
 
 class RawData(NamedTuple):
-    """A data set with its labels as they are in the source.
+    """A data set with its labels as they are in the source: an ndarray or CSR array, an ndarray.
 
-    `X` is an ndarray or CSR array of shape (n, p), `y` an ndarray of shape (n,), both float64.
+    Both are of float64.
     """
 
     X: object
@@ -67,10 +67,9 @@ class ImportSummary(NamedTuple):
 
     def __str__(self):
         n, p = self.shape
-        words = [f"{value:g}: {count}" for value, count in self.labels]
-        if self.task == "regression":
-            labels = f"targets from {self.labels[0][0]:g} to {self.labels[-1][0]:g}"
-        else:
+        labels = f"targets from {self.labels[0][0]:g} to {self.labels[-1][0]:g}"
+        if self.task == "classification":
+            words = [f"{value:g}: {count}" for value, count in self.labels]
             shown = words if len(words) <= 10 else [*words[:3], "...", words[-1]]
             labels = f"{len(words)} classes, {', '.join(shown)}"
         return (

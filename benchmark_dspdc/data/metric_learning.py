@@ -98,11 +98,9 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
 
     Raises
     ------
-    ValueError
-        If an argument is out of range, a task would get fewer than two classes, or a class no
-        training point.
-    OSError
-        If the data set must be downloaded and cannot be.
+    ValueError, OSError
+        As of `libsvm.raw`, and if a task would get fewer than two classes or a class no training
+        point.
 
     Notes
     -----

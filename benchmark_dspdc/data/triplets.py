@@ -143,16 +143,14 @@ def _check_task(labels, task, n_neighbors, n_impostors):
             f"{where} has one class only: got {show_id(classes[0])} for all {len(labels)} points, "
             "allowed are two or more classes"
         )
-    few = np.flatnonzero(counts <= n_neighbors)
-    if len(few):
+    if len(few := np.flatnonzero(counts <= n_neighbors)):
         raise ValueError(
             f"class {show_id(classes[few[0]])} of {where} has too few points for n_neighbors="
             f"{n_neighbors}: got {counts[few[0]]}, allowed are {n_neighbors + 1} or more "
             f"({len(few)} such classes in the task)"
         )
     others = len(labels) - counts
-    few = np.flatnonzero(others < n_impostors)
-    if len(few):
+    if len(few := np.flatnonzero(others < n_impostors)):
         raise ValueError(
             f"{where} has too few points outside class {show_id(classes[few[0]])} for "
             f"n_impostors={n_impostors}: got {others[few[0]]}, allowed are {n_impostors} or more"
@@ -191,8 +189,7 @@ def _search(points, codes, start, stop, n_neighbors, found, task):
     norms /= 2
     size = stop - start
     step = max(1, CHUNK_ENTRIES // size)
-    products = np.empty((min(step, size), size))
-    best = np.empty(found.shape[1])
+    products, best = np.empty((min(step, size), size)), np.empty(found.shape[1])
     for row in range(0, size, step):
         rows = min(step, size - row)
         np.matmul(centred[row:row + rows], centred.T, out=products[:rows])

@@ -103,23 +103,20 @@ class Verdict(NamedTuple):
     @property
     def outcome(self):
         """It holds if it does in every setting that was measured, and at least one was."""
-        outcomes = {finding.outcome for finding in self.findings} - {UNKNOWN}
-        if not outcomes:
-            return UNKNOWN
-        return FAILS if FAILS in outcomes else HOLDS
+        outcomes = [finding.outcome for finding in self.findings]
+        return next((found for found in (FAILS, HOLDS) if found in outcomes), UNKNOWN)
 
     @property
     def counts(self):
         """How many findings have each outcome, for people."""
         outcomes = [finding.outcome for finding in self.findings]
         holds, fails, unknown = map(outcomes.count, (HOLDS, FAILS, UNKNOWN))
-        shown = [f"{holds} {'holds' if holds == 1 else 'hold'}"] if holds else []
-        if fails:
-            verb = "does not" if fails == 1 else "do not"
-            shown.append(f"{fails} {verb}" if holds else f"{fails} {verb} hold")
-        if unknown:
-            shown.append(f"{unknown} not measured")
-        return ", ".join(shown)
+        verb = "does not" if fails == 1 else "do not"
+        shown = {
+            "holds" if holds == 1 else "hold": holds, verb if holds else f"{verb} hold": fails,
+            "not measured": unknown,
+        }
+        return ", ".join(f"{count} {words}" for words, count in shown.items() if count)
 
     @property
     def measured(self):
@@ -127,17 +124,14 @@ class Verdict(NamedTuple):
         every = [ratio for finding in self.findings for ratio in finding.ratios]
         if not every:
             return ""
-        medians = [ratio.median for ratio in every]
-        seeds = sorted({ratio.seeds for ratio in every})
+        _, medians, lows, highs, seeds, bounds = zip(*every, strict=True)
         shown = " to ".join(dict.fromkeys(f"{k(medians):.2f}" for k in (min, max)))
-        if seeds[-1] > 1:
-            shown += (
-                f" (seeds {min(ratio.low for ratio in every):.2f} to "
-                f"{max(ratio.high for ratio in every):.2f})"
-            )
-        bounds = ", some are bounds" if any(ratio.bound for ratio in every) else ""
-        count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-        return f"{shown}{bounds}, {count} seed{'' if seeds[-1] == 1 else 's'}"
+        if max(seeds) > 1:
+            shown += f" (seeds {min(lows):.2f} to {max(highs):.2f})"
+        if any(bounds):
+            shown += ", some are bounds"
+        count = " to ".join(dict.fromkeys(str(k(seeds)) for k in (min, max)))
+        return f"{shown}, {count} seed{'' if max(seeds) == 1 else 's'}"
 
 
 class Problem(NamedTuple):
@@ -260,9 +254,9 @@ def ratios(problem, fast, slow):
         least = least.where(ratio.isna() & (least > 1.0))
         most = most.where(ratio.isna() & (most < 1.0))
         every = ratio.fillna(least).fillna(most)
-        if every.notna().all() and not (least.notna().any() and most.notna().any()):
-            bound = "at least " if least.notna().any() else ""
-            bound = "at most " if most.notna().any() else bound
+        below, above = least.notna().any(), most.notna().any()
+        if every.notna().all() and not (below and above):
+            bound = "at least " if below else "at most " if above else ""
             found.append(_ratio(gap, every)._replace(bound=bound))
     return tuple(found)
 

@@ -39,24 +39,17 @@ UNSHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def read_plain(file):
-    """The columns of a parquet file that hold numbers, words and truth values.
+    """The columns of a parquet file that hold numbers, words and truth values, as a DataFrame.
 
-    Parameters
-    ----------
-    file : path
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    ValueError
-        If it is not a parquet file, is damaged, has two columns of one name, or is larger than
-        `MAX_CELLS` or `MAX_BYTES` allow.
+    A ValueError says if it is not a parquet file, is damaged, has two columns of one name, or is
+    larger than `MAX_FOOTER`, `MAX_CELLS` or `MAX_BYTES` allow.
     """
     try:
-        _check_footer(file)
+        with open(file, "rb") as stream:
+            stream.seek(-8, os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+        if length > MAX_FOOTER:
+            raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
         with _opened(file) as parquet:
             fields, sizes = list(parquet.schema_arrow), _sizes(parquet.metadata)
     except Exception as error:
@@ -114,15 +107,6 @@ def unshown_in(name):
 def shown(text):
     """The text with every character that no name has as its escape, so that it can be printed."""
     return "".join(ascii(c)[1:-1] if unshown_in(c) else c for c in text)
-
-
-def _check_footer(file):
-    """Raise if a file says more of itself than anyone should read."""
-    with open(file, "rb") as stream:
-        stream.seek(-8, os.SEEK_END)
-        length = int.from_bytes(stream.read(4), "little")
-    if length > MAX_FOOTER:
-        raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
 
 
 def _opened(file, **options):
