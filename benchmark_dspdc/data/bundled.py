@@ -10,8 +10,6 @@ from .scaling import SCALES, scale_parts
 #: Names accepted by `load`.
 NAMES = ("breast_cancer", "digits", "diabetes")
 
-TEST_FRACTION = 0.2
-
 
 def load(name, scale="none", seed=0):
     """Load one of scikit-learn's bundled data sets with a random train/test split.
@@ -48,7 +46,7 @@ def load(name, scale="none", seed=0):
     y = np.asarray(y, dtype=np.float64)
 
     order = random_stream(seed, "bundled split").permutation(len(y))
-    n_test = round(TEST_FRACTION * len(y))
+    n_test = round(0.2 * len(y))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
     X_train, X_test = scale_parts(X[train], X[test], scale)
     if name == "diabetes":

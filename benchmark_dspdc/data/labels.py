@@ -67,7 +67,7 @@ class LabelRule(NamedTuple):
 def _describe(values):
     """Write sorted class labels briefly: ``4``, ``1..10`` or ``{1, 3, 7}``."""
     values = [float(value) for value in values]
-    words = [show_id(value) for value in values]
+    words = list(map(show_id, values))
     if len(words) == 1:
         return words[0]
     if values[0].is_integer() and (np.diff(values) == 1).all():

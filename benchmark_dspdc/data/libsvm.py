@@ -11,6 +11,7 @@ import contextlib
 import difflib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -41,10 +42,7 @@ FEATURES_PER_ENTRY = 100
 
 
 class RawData(NamedTuple):
-    """A data set with its labels as they are in the source: an ndarray or CSR array, an ndarray.
-
-    Both are of float64.
-    """
+    """A data set with its labels as they are in the source; `X` is an ndarray or a CSR array."""
 
     X: object
     y: np.ndarray
@@ -97,10 +95,7 @@ def is_cached(name):
 
 
 def version(name, test=False):
-    """What changes when the files of a data set, and of its test part if asked for, are replaced.
-
-    None if they are not there.
-    """
+    """A text, changing with the files of a data set, and of its test part; None without them."""
     files = _find(_check_name(name)) or ()
     if files and test:
         files += _find(f"{name}_test") or ()
@@ -144,10 +139,8 @@ def raw(name):
 
     Raises
     ------
-    ValueError
-        If there is no such set, it is a multilabel one, or its cached files are damaged.
-    OSError
-        If its download fails.
+    ValueError, OSError
+        If there is no such set, its cached files are damaged, or its download fails.
     """
     if _listed(name) and _find(name) is None:
         _fetch(name)
@@ -287,8 +280,7 @@ def _task(name, y):
 
 
 def _import_command(name):
-    word = f'"{name}"' if " " in name else name
-    return f"python -m benchmark_dspdc import-libsvm {word} FILE"
+    return f"python -m benchmark_dspdc import-libsvm {shlex.quote(name)} FILE"
 
 
 # The cache ------------------------------------------------------------------------------
@@ -310,8 +302,8 @@ def _home_to_write():
 @contextlib.contextmanager
 def _scratch(home):
     """A directory for half of a data set, where libsvmdata's search does not see it."""
+    # Of a process that was killed a day ago or earlier.
     for leftover in home.glob(".writing-*"):
-        # Of a process that was killed a day ago or earlier.
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime > 86400:
                 shutil.rmtree(leftover, ignore_errors=True)

@@ -29,14 +29,9 @@ class MatrixRiskData(NamedTuple):
 class TraceRegressionData(NamedTuple):
     """Rank-one measurements of matrices.
 
-    Attributes
-    ----------
-    measurements : ndarray of shape (n, p, d)
-        Vectors ``z_ij``; measurement ``i`` of matrix ``j`` is ``z_ij z_ij'``.
-    b : ndarray of shape (n,)
-        ``sum_j z_ij' X_j z_ij`` plus noise.
-    truth : ndarray of shape (p, d, d)
-        The matrices ``X_j`` behind them, positive semidefinite.
+    `measurements` are vectors ``z_ij``, of shape (n, p, d): measurement ``i`` of matrix ``j`` is
+    ``z_ij z_ij'``. `b` is ``sum_j z_ij' X_j z_ij`` plus noise, with the positive semidefinite
+    matrices ``X_j`` of `truth`.
     """
 
     measurements: np.ndarray

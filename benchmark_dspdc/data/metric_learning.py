@@ -9,10 +9,9 @@ from scipy import linalg, sparse
 
 from ..engine.checks import check_int, check_number, choose
 from ..engine.threads import single_threaded
+from . import libsvm
 from .common import random_stream, show_id
 from .histograms import aloi_like
-from .libsvm import raw
-from .libsvm import version as libsvm_version
 from .store import stored
 
 #: Names accepted by `load_metric_learning`, and how many classes their tasks have by default.
@@ -52,7 +51,7 @@ def _version(source):
     """What the data depend on beside the arguments, None if it cannot be told."""
     if source in ("digits", "aloi_like"):
         return ""  # come with the packages
-    return libsvm_version(source) if source in METRIC_SOURCES else None
+    return libsvm.version(source) if source in METRIC_SOURCES else None
 
 
 @stored(version=_version)
@@ -95,12 +94,6 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     Returns
     -------
     MetricData
-
-    Raises
-    ------
-    ValueError, OSError
-        As of `libsvm.raw`, and if a task would get fewer than two classes or a class no training
-        point.
 
     Notes
     -----
@@ -152,7 +145,7 @@ def _read(source, n_classes, seed, progress):
 
         X, y = load_digits(return_X_y=True)
     else:
-        X, y = raw(source)
+        X, y = libsvm.raw(source)
     whole = np.rint(y)
     return X, whole.astype(np.int64) if np.array_equal(whole, y) else y
 

@@ -16,8 +16,8 @@ from scipy import linalg, sparse
 
 from ..engine.checks import as_matrix, check_int, check_number, choose
 from ..engine.threads import one_thread
+from . import libsvm
 from .common import random_stream
-from .libsvm import has_all_parts, load, version
 from .store import stored
 
 
@@ -196,7 +196,7 @@ def reduce(X, name, d, seed, gamma=None):
 
 def _version(name):
     """The files that the data are made of; None if some of them may still be downloaded."""
-    return version(name, test=True) if has_all_parts(name) else None
+    return libsvm.version(name, test=True) if libsvm.has_all_parts(name) else None
 
 
 @stored(version=_version)
@@ -214,7 +214,7 @@ def load_reduced(name, reduction, d, seed, scale="none"):
     -------
     ReducedData
     """
-    data = load(name, scale=scale)
+    data = libsvm.load(name, scale=scale)
     reduced = reduce(data.X, reduction, d, seed)
     A_test = None if data.X_test is None else reduced.transform(data.X_test)
     left_test = A_test[0] if isinstance(A_test, tuple) else A_test

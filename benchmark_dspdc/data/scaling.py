@@ -28,7 +28,7 @@ def scale_parts(X, X_test, name, allowed=SCALES):
         Columns or rows that would be divided by zero are not divided: zero columns and rows
         stay as they are, and constant columns become zero under ``"standardize"``.
     allowed : sequence of str, optional
-        The subset of `SCALES` that the caller offers.
+        Those that the caller offers.
 
     Returns
     -------

@@ -53,15 +53,9 @@ ROOMS = ("data", "engine")
 def stored(version=lambda argument: ""):
     """Decorator: keep what a function returns on disk.
 
-    Parameters
-    ----------
-    version : callable, optional
-        What the result depends on beside the arguments, as a string, from the first argument;
-        None if that cannot be told, and then nothing is stored.
-
-    Notes
-    -----
-    An argument called ``progress`` does not change a result.
+    `version` gives, from the first argument, what the result depends on beside the arguments, as a
+    string; None if that cannot be told, and then nothing is stored. An argument called
+    ``progress`` does not change a result.
     """
     def decorate(function):
         signature = inspect.signature(function)
@@ -105,6 +99,7 @@ def _file_of(function, given, version):
 
 @functools.cache
 def _sources():
+    """What changes with the sources and the packages that data are made with."""
     files = [file for room in ROOMS for file in PACKAGE.joinpath(room).rglob("*.py")]
     return [source_hash(files), *map(release, ("numpy", "scipy", "scikit-learn"))]
 

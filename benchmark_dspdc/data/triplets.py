@@ -82,12 +82,6 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
         With ``n = N * n_neighbors * n_impostors`` triplets: each target neighbour of a point is
         combined with each of its impostors.
 
-    Raises
-    ------
-    ValueError
-        Among others if a square overflows, a task has one class only, or a point has too few
-        others of its class or outside of it.
-
     Notes
     -----
     Near means the Euclidean distance, as the sum over the coordinates, in their order, of squared

@@ -1,12 +1,12 @@
 """The paper's claims, and whether a result file bears them out.
 
-A comparison is of times, seed by seed: the ratio of the rival's time to
-DSPDC's, to each of the stated gaps. Where only one of the two reached a gap the time that the
-other was given bounds the ratio, and counts if that tells which is faster. A claim
-that DSPDC is faster holds if the 10 % quantile of the ratio over the seeds (with
-ten or fewer the least) is above 1 at every gap that counts. Rivals have the same m;
-of several variants of a rival in the file the fastest is taken. What the figures show is
-judged twice: of DSPDC as the paper states it, and with partitions and their constant.
+A comparison is of times, seed by seed: the ratio of the rival's time to DSPDC's, to each of the
+stated gaps. Where only one of the two reached a gap the time that the other was given bounds the
+ratio, and counts if that tells which is faster. A claim that DSPDC is faster holds if the 10 %
+quantile of the ratio over the seeds (with ten or fewer the least) is above 1 at every gap that
+counts. Rivals have the same m; of several variants of a rival in the file the fastest is taken.
+What the figures show is judged twice: of DSPDC as the paper states it, and with partitions and
+their constant.
 """
 
 import math
@@ -16,16 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .results import (
-    EIGENDECOMPOSITIONS,
-    GAPS,
-    ITERATIONS,
-    label,
-    method_of,
-    parse,
-    problems,
-    to_targets,
-)
+from . import results
+from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, method_of, parse
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
 
@@ -159,8 +151,7 @@ class Problem(NamedTuple):
 
     def has(self, **constants):
         """Whether the loss and the constants are the paper's, as far as the names tell."""
-        wanted = dict(loss=LOSS, **constants)
-        return all(self.constants.get(k, value) == value for k, value in wanted.items())
+        return all(self.constants.get(k, v) == v for k, v in dict(constants, loss=LOSS).items())
 
     def solvers(self, method, m=None):
         """Names and options of the solvers of a method, all or those with so many rows a step."""
@@ -202,10 +193,10 @@ def judge(frame):
     -------
     list of Verdict
     """
-    runs = to_targets(frame, GAPS).sort_index()
+    runs = results.to_targets(frame, GAPS).sort_index()
     there = [
         Problem(*parse(dataset), parse(objective)[1], rows, runs.loc[dataset, objective])
-        for (dataset, objective), rows in problems(frame)
+        for (dataset, objective), rows in results.problems(frame)
     ]
     return [
         Verdict(key, claim.text, claim.place, tuple(claim.find(there, form)), form)
@@ -504,8 +495,7 @@ def _condition(there, form):
         known = known[(np.isfinite(known) & (known >= 0.0)).all(axis=1)]
         if known.empty:
             continue
-        entry, row = known.iloc[0]
-        _, p, d = problem.sizes
+        (entry, row), (_, p, d) = known.iloc[0], problem.sizes
         if not (_is_size(p) and _is_size(d)):
             findings.append(problem.unknown("p and d are not in the name of the data"))
             continue
@@ -514,11 +504,11 @@ def _condition(there, form):
         if left > right:
             reason = f"the condition is not met: {text}"
             findings.append(problem.unknown(reason, "DSPDC over SPDC"))
-            continue
-        findings += [
-            finding._replace(reason=f"{text}. {finding.reason}".strip())
-            for finding in _against(problem, "spdc", form=PARTITIONS)
-        ]
+        else:
+            findings += [
+                finding._replace(reason=f"{text}. {finding.reason}".strip())
+                for finding in _against(problem, "spdc", form=PARTITIONS)
+            ]
     return findings or [_unknown("matrix risk")]
 
 

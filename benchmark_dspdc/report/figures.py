@@ -96,7 +96,7 @@ def gap_curves(frame, file, x="seconds"):
         _finish(figure, panels, [file], columns)
 
 
-def paper_figures(frame, folder, notes=None):
+def paper_figures(frame, folder, notes):
     """Draw the paper's figures from what a frame has of them, as PNG and SVG.
 
     Panels show P(x) - P* over seconds, the median over the seeds and a band between their
@@ -106,9 +106,9 @@ def paper_figures(frame, folder, notes=None):
     Parameters
     ----------
     frame : DataFrame
-        See `results.read_results`.
+        From `results.read_results`.
     folder : path
-    notes : list or None
+    notes : list
         Gets a sentence for each figure that does not show all solvers.
 
     Returns
@@ -135,7 +135,7 @@ def paper_figures(frame, folder, notes=None):
             for solver in rows["solver_name"].unique() if solver not in drawn
         ))
         written.append(_draw(title, grid, folder / name, others))
-        if others and notes is not None:
+        if others:
             notes.append(
                 f"{name} does not show {', '.join(others)}: not of the paper's comparison, or "
                 "variants of what it shows"

@@ -17,7 +17,6 @@ import numpy as np
 from ..engine.cache_dirs import write_whole
 from ..version import __version__
 from . import results
-from .claims import judge
 
 #: Colours that the colour-blind can tell apart (Okabe and Ito), with dashes and markers.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c6d1f")
@@ -37,7 +36,7 @@ MACHINE = (
 POINTS = 70
 
 
-def write_page(frame, file, origin, verdicts=None):
+def write_page(frame, file, origin, verdicts):
     """Write the page of a frame of results.
 
     Parameters
@@ -47,11 +46,10 @@ def write_page(frame, file, origin, verdicts=None):
     file : path
     origin : str
         What the page is about: names of the result files.
-    verdicts : list of Verdict or None
-        None to judge here.
+    verdicts : list of Verdict
     """
-    made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
-    write_html(resources.files(__package__).joinpath("page.html"), made, file)
+    template = resources.files(__package__).joinpath("page.html")
+    write_html(template, page_data(frame, origin, verdicts), file)
 
 
 def write_html(template, data, file):
@@ -66,8 +64,7 @@ def write_html(template, data, file):
         HELPERS=folder.joinpath("common.js").read_text("utf-8"),
     )
     # In one go: what is filled in is not looked at again.
-    text = template.read_text("utf-8")
-    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
+    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], template.read_text("utf-8"))
     write_whole(file, text)
 
 

@@ -257,12 +257,7 @@ def to_targets(frame, targets):
 
     A run's time to a target is that of its first certified point at or below
     it; NaN if there is none or the run diverged later. Work is in passes, and in
-    eigendecompositions and iterations where the file has them.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by dataset, objective, solver and repetition.
+    eigendecompositions and iterations where the file has them. The DataFrame is indexed by `RUN`.
     """
     # Runs that begin anew with each budget need not take longer each time.
     last = frame.groupby(RUN, sort=False).tail(1).set_index(RUN)
@@ -285,13 +280,9 @@ def to_targets(frame, targets):
 def unfinished(frame, target=UNFINISHED):
     """The solvers whose runs, most of them, ended above a gap, and how far they were from it.
 
-    Returns
-    -------
-    DataFrame
-        Indexed by dataset, objective and solver: medians over the repetitions of `gap`, the
-        least one of a run, `seconds`, how long it was run, and `needed`, the seconds that it
-        would take to the target at the rate of the second half of its time; infinite if the
-        gap did not fall any more.
+    A DataFrame indexed by `NAMES`, with medians over the repetitions of `gap`, the least one of a
+    run, `seconds`, how long it was run, and `needed`, the seconds that it would take to the target
+    at the rate of the second half of its time; infinite if the gap did not fall any more.
     """
     found = []
     for key, own in frame.groupby(RUN, sort=False):
@@ -330,10 +321,9 @@ _kept = (None, None)
 
 
 def rows_of(frame, dataset, objective):
-    """The rows of a problem, with its primal gap; none if it is not in the frame.
+    """The rows of a problem, with its primal gap, without runs that diverged; maybe none.
 
-    Runs that diverged are left out, as by `read_results`. For views that are asked for one by
-    one: what belongs to the frame asked for last is kept.
+    For views that are asked for one by one: what belongs to the frame asked for last is kept.
     """
     global _kept
     if _kept[0] is not frame:
@@ -370,7 +360,7 @@ QUANTILES = (0.1, 0.9)
 def axes_of(frame, axes):
     """Of `X_AXES` or `Y_AXES`, those that some row of the frame has a number for."""
     def known(column):
-        return column in frame and bool((frame[column].notna() & (frame[column] != 0)).any())
+        return column in frame and (frame[column].fillna(0) != 0).any()
     return {name: axis for name, axis in axes.items() if known(axis[0])}
 
 
@@ -382,20 +372,9 @@ def thinned(count, most):
 def band(runs, x, y, points=150):
     """Median and quantiles over repetitions of a solver's curve, at about so many points at most.
 
-    Between two points of a repetition its curve keeps the value of the first,
-    and after its last point that of the last.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of one solver on one problem.
-    x, y : str
-        Columns.
-
-    Returns
-    -------
-    DataFrame
-        With `x`, `median`, `low` and `high`.
+    Of the rows of one solver on one problem and two of their columns: a DataFrame with `x`,
+    `median`, `low` and `high`. Between two points of a repetition its curve keeps the value of the
+    first, and after its last point that of the last.
     """
     repetitions = runs["idx_rep"].to_numpy()
     across, up = runs[x].to_numpy(float), runs[y].to_numpy(float)
@@ -403,7 +382,7 @@ def band(runs, x, y, points=150):
     curves = []
     for k in np.unique(repetitions[known]):
         own = np.flatnonzero(known & (repetitions == k))
-        own = own[np.argsort(across[own], kind="stable")]
+        own = own[across[own].argsort(kind="stable")]
         curves.append((across[own], up[own]))
     if not curves:
         return pd.DataFrame(columns=["x", "median", "low", "high"], dtype=float)
@@ -420,8 +399,7 @@ def band(runs, x, y, points=150):
 def mean_points(runs):
     """Means over repetitions of iterations, passes, P(x) - D(y), and each one's predicted gap.
 
-    At the points that all repetitions reached. The predicted gap is gap_0 (1 - rate)^t
-    after t iterations.
+    At the points that all repetitions reached. It is gap_0 (1 - rate)^t after t iterations.
     """
     runs = runs.sort_values("stop_val")
     first = runs.groupby("idx_rep")["objective_own_gap"].transform("first")
