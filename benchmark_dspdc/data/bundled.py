@@ -7,12 +7,8 @@ from .common import random_stream
 from .labels import Labelled, binary_rule
 from .scaling import SCALES, scale_parts
 
-__all__ = ["NAMES", "load"]
-
 #: Names accepted by `load`.
 NAMES = ("breast_cancer", "digits", "diabetes")
-
-TEST_FRACTION = 0.2
 
 
 def load(name, scale="none", seed=0):
@@ -34,11 +30,6 @@ def load(name, scale="none", seed=0):
         become -1 and 5..9 become +1. The target of the regression is shifted and scaled to mean
         zero and variance one on the training rows, the test target by the same numbers.
 
-    Raises
-    ------
-    ValueError
-        If the name or the scaling is unknown, or the seed is not a non-negative integer.
-
     Notes
     -----
     The features of ``"diabetes"`` are the measurements themselves, not the columns of norm one
@@ -49,27 +40,23 @@ def load(name, scale="none", seed=0):
 
     choose(name, NAMES, "bundled dataset")
     choose(scale, SCALES, "scale")
-    if name == "diabetes":
-        X, y = datasets.load_diabetes(return_X_y=True, scaled=False)
-    else:
-        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    options = {"scaled": False} if name == "diabetes" else {}
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
     X = np.ascontiguousarray(X, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64)
 
     order = random_stream(seed, "bundled split").permutation(len(y))
-    n_test = round(TEST_FRACTION * len(y))
+    n_test = round(0.2 * len(y))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
     X_train, X_test = scale_parts(X[train], X[test], scale)
     if name == "diabetes":
-        task = "regression"
-        mean, deviation = y[train].mean(), y[train].std()
+        task, mean, deviation = "regression", y[train].mean(), y[train].std()
         b = (y - mean) / deviation
         rule = (
             f"target shifted by -{mean:.6g} and divided by {deviation:.6g}: mean zero and "
             "variance one on the training rows"
         )
     else:
-        task = "classification"
-        classes = binary_rule(y[train], name)
-        b, rule = classes.apply(y), str(classes)
-    return Labelled(X_train, b[train], X_test, b[test], task, rule)
+        task, rule = "classification", binary_rule(y[train], name)
+        b = rule.apply(y)
+    return Labelled(X_train, b[train], X_test, b[test], task, str(rule))

@@ -10,48 +10,16 @@ from ..engine.checks import as_given, check_int
 def random_stream(seed, purpose):
     """Make the random generator of one purpose.
 
-    Parameters
-    ----------
-    seed : int
-        Non-negative.
-    purpose : str
-        Says what the numbers are for.
-
-    Returns
-    -------
-    numpy.random.Generator
-
-    Notes
-    -----
-    The purpose is part of the entropy. Without it ``seed=0`` for the data and ``seed=0`` for a
-    random projection would draw the very same numbers, and the projection would depend on the
-    data it is applied to.
+    The purpose, a text, is part of the entropy. Without it ``seed=0`` for the data and ``seed=0``
+    for a random projection would draw the very same numbers, and the projection would depend on
+    the data it is applied to.
     """
     seed = check_int(seed, "seed", low=0)
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
 
 
 def as_ids(values, name, length):
-    """Read the labels or the tasks of points.
-
-    Parameters
-    ----------
-    values : array_like of shape (length,)
-        Integers, booleans, strings, or floats without NaN.
-    name : str
-        What they are, for the message.
-    length : int
-        Number of points.
-
-    Returns
-    -------
-    ndarray of shape (length,)
-
-    Raises
-    ------
-    ValueError
-        If the shape, the type or the length is another, or one is NaN.
-    """
+    """Read the labels or the tasks of so many points: numbers without NaN, or strings."""
     ids = as_given(values, name, "numbers or strings")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids.flat):
         ids = ids.astype(str)

@@ -8,8 +8,6 @@ from rich.progress import track
 from ..engine.checks import check_int
 from .common import random_stream
 
-__all__ = ["HistogramData", "aloi_like"]
-
 #: Consecutive classes with a base and nuisances of their own: the tasks of the paper.
 GROUP = 10
 
@@ -30,14 +28,9 @@ MASS = 16.0
 
 
 class HistogramData(NamedTuple):
-    """Images of objects.
+    """Images of the objects ``0 .. n_classes - 1``, those of an object next to each other.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_classes * n_images, d)
-        Non-negative histograms of equal totals, those of an object next to each other.
-    labels : ndarray of shape (n_classes * n_images,)
-        The objects, ``0 .. n_classes - 1``.
+    The points, of shape (n_classes * n_images, d), are non-negative histograms of equal totals.
     """
 
     points: np.ndarray
@@ -63,11 +56,6 @@ def aloi_like(n_classes=1000, n_images=108, d=128, seed=0, progress=False):
     Returns
     -------
     HistogramData
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

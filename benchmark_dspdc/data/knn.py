@@ -10,23 +10,14 @@ from ..engine.threads import single_threaded
 from .common import as_ids, show_id
 from .triplets import insert
 
-__all__ = ["KnnErrors", "task_knn_errors"]
-
 # Entries of the table of distances held at a time (32 MiB of float64).
 CHUNK_ENTRIES = 2**22
 
 
 class KnnErrors(NamedTuple):
-    """Shares of wrong votes.
+    """Shares of wrong votes: of all test points, and of those of each task, NaN if it has none.
 
-    Attributes
-    ----------
-    overall : float
-        Share of all test points.
-    by_task : ndarray of shape (G,)
-        Share of the test points of each task; NaN for a task that has none.
-    task_names : ndarray of shape (G,)
-        The tasks of the training points, sorted.
+    `task_names` are the tasks of the training points, sorted.
     """
 
     overall: float
@@ -56,12 +47,6 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
     -------
     KnnErrors
 
-    Raises
-    ------
-    ValueError
-        If lengths differ, a number is not finite, a test task has no training points or fewer
-        than ``k``, or a metric is missing or has another shape.
-
     Notes
     -----
     If several classes have the most votes, the one of them with the nearest point wins; for
@@ -82,74 +67,54 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
     test_tasks = as_ids(test_tasks, "test_tasks", len(test_points))
     k = check_int(k, "k")
     names, sizes = np.unique(train_tasks, return_counts=True)
-    _check_tasks(names, sizes, test_tasks, k)
+    if len(unknown := np.setdiff1d(test_tasks, names)):
+        raise ValueError(
+            f"test_tasks must be among the {len(names)} training tasks, got "
+            f"{show_id(unknown[0])}, which has no training points"
+        )
+    if len(few := np.flatnonzero(sizes < k)):
+        raise ValueError(
+            f"k must be at most the number of training points of each task, got k={k} and "
+            f"{sizes[few[0]]} points in task {show_id(names[few[0]])}"
+        )
     metrics = _read_metrics(metrics, names, train_points.shape[1])
     # One code for both parts; a class that was never seen in training is always wrong.
     codes = np.unique(np.concatenate([train_labels, test_labels]), return_inverse=True)[1]
     train_codes, test_codes = codes[:len(train_labels)], codes[len(train_labels):]
 
-    train_rows = _rows_of(train_tasks, names)
-    test_rows = _rows_of(test_tasks, names)
-    wrong = np.zeros(len(names), dtype=np.int64)
-    for j, metric in enumerate(metrics):
-        rows, queries = train_rows[j], test_rows[j]
-        if len(queries):
+    wrong, counts = np.zeros((2, len(names)), dtype=np.int64)
+    for j, (name, metric) in enumerate(zip(names, metrics, strict=True)):
+        rows, queries = train_tasks == name, test_tasks == name
+        counts[j] = np.count_nonzero(queries)
+        if counts[j]:
             votes = _vote(train_points[rows], train_codes[rows], test_points[queries], metric, k)
             wrong[j] = np.count_nonzero(votes != test_codes[queries])
-    counts = np.array([len(queries) for queries in test_rows])
     by_task = np.full(len(names), np.nan)
     np.divide(wrong, counts, out=by_task, where=counts > 0)
     return KnnErrors(float(wrong.sum() / counts.sum()), by_task, names)
-
-
-def _check_tasks(names, sizes, test_tasks, k):
-    unknown = np.setdiff1d(test_tasks, names)
-    if len(unknown):
-        raise ValueError(
-            f"test_tasks must be among the {len(names)} training tasks, got "
-            f"{show_id(unknown[0])}, which has no training points"
-        )
-    few = np.flatnonzero(sizes < k)
-    if len(few):
-        raise ValueError(
-            f"k must be at most the number of training points of each task, got k={k} and "
-            f"{sizes[few[0]]} points in task {show_id(names[few[0]])}"
-        )
 
 
 def _read_metrics(metrics, names, d):
     """List the symmetric part of each task's matrix, or None for the identity."""
     if metrics is None:
         return [None] * len(names)
-    if isinstance(metrics, dict):
-        missing = [name for name in names.tolist() if name not in metrics]
-        if missing:
-            raise ValueError(
-                f"metrics must have a matrix for each of the {len(names)} training tasks, got "
-                f"none for task {show_id(missing[0])}"
-            )
-        metrics = [metrics[name] for name in names.tolist()]
-    elif len(metrics) != len(names):
-        raise ValueError(
-            f"metrics must have a matrix for each of the {len(names)} training tasks, got "
-            f"{len(metrics)}"
-        )
+    wanted = f"metrics must have a matrix for each of the {len(names)} training tasks, got "
+    names = names.tolist()
+    if not isinstance(metrics, dict):
+        if len(metrics) != len(names):
+            raise ValueError(f"{wanted}{len(metrics)}")
+        metrics = dict(zip(names, metrics, strict=True))
     read = []
-    for name, metric in zip(names, metrics, strict=True):
-        metric = as_array(metric, f"metric of task {show_id(name)}", 2)
+    for name in names:
+        if name not in metrics:
+            raise ValueError(f"{wanted}none for task {show_id(name)}")
+        metric = as_array(metrics[name], f"metric of task {show_id(name)}", 2)
         if metric.shape != (d, d):
             raise ValueError(
                 f"metric of task {show_id(name)} must have shape {(d, d)}, got {metric.shape}"
             )
         read.append((metric + metric.T) / 2)
     return read
-
-
-def _rows_of(tasks, names):
-    """List the rows of each task, in the given order."""
-    codes = np.searchsorted(names, tasks)
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.searchsorted(codes[order], np.arange(1, len(names))))
 
 
 def _vote(points, codes, queries, metric, k):

@@ -6,8 +6,6 @@ import numpy as np
 
 from .common import show_id
 
-__all__ = ["LabelRule", "Labelled", "binary_rule", "guess_task"]
-
 # A set that libsvmdata does not list says nothing of its task. More distinct integers than this
 # look like a count or a measurement rather than classes.
 MAX_GUESSED_CLASSES = 100
@@ -39,45 +37,24 @@ class Labelled(NamedTuple):
 
 
 class LabelRule(NamedTuple):
-    """Which classes become -1 and which +1.
-
-    Attributes
-    ----------
-    negative, positive : tuple of float
-        Sorted class labels of either side.
-    """
+    """Which classes become -1 and which +1: sorted class labels of either side."""
 
     negative: tuple
     positive: tuple
 
     def apply(self, y, what="the labels"):
-        """Map class labels to -1 and +1.
+        """Map class labels to -1.0 and +1.0; `what` names them in the message.
 
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Class labels.
-        what : str, optional
-            What the labels belong to, for the message.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            float64, a new array.
-
-        Raises
-        ------
-        ValueError
-            If a label belongs to neither side. A guess, such as comparing with the cut, would
-            silently turn a file that codes its classes differently into wrong labels.
+        A label that belongs to neither side is an error. A guess, such as comparing with the cut,
+        would silently turn a file that codes its classes differently into wrong labels.
         """
         y = np.asarray(y)
         positive = np.isin(y, self.positive)
         unknown = ~positive & ~np.isin(y, self.negative)
         if unknown.any():
-            given = _describe(np.unique(y[unknown]))
             raise ValueError(
-                f"{what} include classes unknown to the training set: got {given}, allowed are "
+                f"{what} include classes unknown to the training set: got "
+                f"{_describe(np.unique(y[unknown]))}, allowed are "
                 f"{_describe(self.negative + self.positive)}."
             )
         return np.where(positive, 1.0, -1.0)
@@ -90,7 +67,7 @@ class LabelRule(NamedTuple):
 def _describe(values):
     """Write sorted class labels briefly: ``4``, ``1..10`` or ``{1, 3, 7}``."""
     values = [float(value) for value in values]
-    words = [show_id(value) for value in values]
+    words = list(map(show_id, values))
     if len(words) == 1:
         return words[0]
     if values[0].is_integer() and (np.diff(values) == 1).all():
@@ -102,25 +79,10 @@ def _describe(values):
 
 
 def binary_rule(y, name):
-    """Derive the two sides from the classes of a training set.
+    """The `LabelRule` of a training set, whose name is for the message.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Class labels.
-    name : str
-        Name of the set, for the message.
-
-    Returns
-    -------
-    LabelRule
-        Of ``k`` sorted classes the ``k // 2`` lowest become -1 and the rest +1; with two classes
-        the smaller is -1 and the larger +1.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes.
+    Of ``k`` sorted classes the ``k // 2`` lowest become -1 and the rest +1; with two classes the
+    smaller is -1 and the larger +1.
     """
     classes = np.unique(y)
     if len(classes) < 2:
@@ -133,18 +95,7 @@ def binary_rule(y, name):
 
 
 def guess_task(y):
-    """Tell classification from regression by the labels alone.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels or targets.
-
-    Returns
-    -------
-    {"classification", "regression"}
-        Regression if a label is not an integer or if there are more than 100 distinct ones.
-    """
+    """Tell classification from regression, where labels are not integers or too many."""
     values = np.unique(y)
     if len(values) > MAX_GUESSED_CLASSES or not np.array_equal(values, np.rint(values)):
         return "regression"

@@ -11,6 +11,7 @@ import contextlib
 import difflib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -28,8 +29,6 @@ from .labels import Labelled, binary_rule, guess_task
 from .libsvm_text import read_text
 from .scaling import SPARSE_SCALES, scale_parts
 
-__all__ = ["ImportSummary", "RawData", "data_home", "import_file", "is_cached", "load", "raw"]
-
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,127}")
 
 # An import takes 12 bytes of memory for each feature, as the cached CSC form has a pointer for it.
@@ -43,10 +42,7 @@ FEATURES_PER_ENTRY = 100
 
 
 class RawData(NamedTuple):
-    """A data set with its labels as they are in the source.
-
-    `X` is an ndarray or CSR array of shape (n, p), `y` an ndarray of shape (n,), both float64.
-    """
+    """A data set with its labels as they are in the source; `X` is an ndarray or a CSR array."""
 
     X: object
     y: np.ndarray
@@ -69,10 +65,9 @@ class ImportSummary(NamedTuple):
 
     def __str__(self):
         n, p = self.shape
-        words = [f"{value:g}: {count}" for value, count in self.labels]
-        if self.task == "regression":
-            labels = f"targets from {self.labels[0][0]:g} to {self.labels[-1][0]:g}"
-        else:
+        labels = f"targets from {self.labels[0][0]:g} to {self.labels[-1][0]:g}"
+        if self.task == "classification":
+            words = [f"{value:g}: {count}" for value, count in self.labels]
             shown = words if len(words) <= 10 else [*words[:3], "...", words[-1]]
             labels = f"{len(words)} classes, {', '.join(shown)}"
         return (
@@ -100,14 +95,12 @@ def is_cached(name):
 
 
 def version(name, test=False):
-    """A string that changes when the files of a data set, and of its test part if asked for, are
-    replaced; None if they are not there.
-    """
-    files = _find(_check_name(name))
-    if files is not None and test:
+    """A text, changing with the files of a data set, and of its test part; None without them."""
+    files = _find(_check_name(name)) or ()
+    if files and test:
         files += _find(f"{name}_test") or ()
-    stamp = files and _stamp(files)
-    return None if stamp is None else repr([data_home(), stamp])
+    stamp = _stamp(files)
+    return repr([data_home(), stamp]) if stamp else None
 
 
 def has_all_parts(name):
@@ -147,8 +140,7 @@ def raw(name):
     Raises
     ------
     ValueError, OSError
-        If there is no such set, it is a multilabel one, its cached files are damaged, or its
-        download fails.
+        If there is no such set, its cached files are damaged, or its download fails.
     """
     if _listed(name) and _find(name) is None:
         _fetch(name)
@@ -225,12 +217,6 @@ def import_file(name, path, n_features=None, max_bytes=None, progress=False):
     -------
     ImportSummary
 
-    Raises
-    ------
-    ValueError, OSError
-        If the name is not allowed, the file is not as `read_text` wants it or has too many
-        features, or the cache cannot be written.
-
     Notes
     -----
     The layout is libsvmdata's: dense in Fortran order if at least half of the entries are stored,
@@ -294,19 +280,7 @@ def _task(name, y):
 
 
 def _import_command(name):
-    word = f'"{name}"' if " " in name else name
-    return f"python -m benchmark_dspdc import-libsvm {word} FILE"
-
-
-def _unknown(name):
-    home = data_home()
-    names = {path.name.removesuffix("_y.npy") for path in home.glob("*_y.npy")} | set(_table())
-    close = difflib.get_close_matches(name, sorted(names), n=5)
-    hint = f" Close matches: {', '.join(close)}." if close else ""
-    return (
-        f"dataset {name!r} is unknown: it is neither in the cache {home} nor listed by libsvmdata."
-        f"{hint} A file in LIBSVM format can be put into the cache with: {_import_command(name)}"
-    )
+    return f"python -m benchmark_dspdc import-libsvm {shlex.quote(name)} FILE"
 
 
 # The cache ------------------------------------------------------------------------------
@@ -328,8 +302,8 @@ def _home_to_write():
 @contextlib.contextmanager
 def _scratch(home):
     """A directory for half of a data set, where libsvmdata's search does not see it."""
+    # Of a process that was killed a day ago or earlier.
     for leftover in home.glob(".writing-*"):
-        # Of a process that was killed a day ago or earlier.
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime > 86400:
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -392,7 +366,14 @@ def _read(name):
         # Files that another process replaced meanwhile may not belong together.
         if before == _stamp(files):
             return data
-    raise ValueError(_unknown(name))
+    home = data_home()
+    names = {path.name.removesuffix("_y.npy") for path in home.glob("*_y.npy")} | set(_table())
+    close = difflib.get_close_matches(name, sorted(names), n=5)
+    hint = f" Close matches: {', '.join(close)}." if close else ""
+    raise ValueError(
+        f"dataset {name!r} is unknown: it is neither in the cache {home} nor listed by libsvmdata."
+        f"{hint} A file in LIBSVM format can be put into the cache with: {_import_command(name)}"
+    )
 
 
 def _read_files(name, X_file, y_file):
@@ -460,14 +441,14 @@ def _fit_width(X_test, X, name):
 
 
 def _parse(name, path, n_features=None, max_bytes=None, progress=False):
-    """Read a file into a CSR matrix, as wide as is asked for, listed or else believed, and labels.
+    """Read a file into labels and a CSR matrix, as wide as is asked for, listed or else believed.
     """
     X, y = read_text(path, max_bytes, progress)
-    found, listed, source = X.shape[1], _table().get(name), "n_features"
-    if n_features is None and listed is not None:
-        n_features, source = listed.n_features, "libsvmdata's table"
-    allowed = n_features
-    if n_features is None:
+    found, allowed, source = X.shape[1], n_features, "n_features"
+    if n_features is None and name in _table():
+        allowed = n_features = _table()[name].n_features
+        source = "libsvmdata's table"
+    elif n_features is None:
         allowed = min(MAX_FEATURES, max(BELIEVED_FEATURES, FEATURES_PER_ENTRY * X.nnz))
         source = f"{X.nnz} stored entries, without n_features,"
     if found > allowed:

@@ -13,8 +13,6 @@ from rich.progress import wrap_file
 
 from ..engine.checks import as_array, as_matrix
 
-__all__ = ["read_text"]
-
 # A compressed file may unpack to this many times what was read of it so far, and this many bytes
 # more: LIBSVM text shrinks to a tenth or so, a decompression bomb to a thousandth and less.
 MAX_RATIO = 100
@@ -45,13 +43,8 @@ def read_text(path, max_bytes=None, progress=False):
     Returns
     -------
     X, y : scipy.sparse.csr_array of shape (n, p) and ndarray of shape (n,)
-        As wide as the largest index, which counts from one unless there is an index zero.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, damaged, cut off, too large, not in LIBSVM format, or has no
-        entries or some that are not finite. The message begins with the path.
+        As wide as the largest index, which counts from one unless there is an index zero. If the
+        file cannot be read so, a ValueError begins with its path.
     """
     if not os.path.isfile(path):
         what = "not a regular file" if os.path.exists(path) else "there is no such file"

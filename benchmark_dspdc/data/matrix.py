@@ -10,23 +10,15 @@ from ..engine.symmetric import diagonal, pack, packed_length
 from .common import random_stream
 from .store import stored
 
-__all__ = ["MatrixRiskData", "TraceRegressionData", "matrix_risk_data", "trace_regression_data"]
-
 # Entries drawn at a time, at least one matrix: 2 MiB, which stay in the cache until packed.
 CHUNK_ENTRIES = 2**18
 
 
 class MatrixRiskData(NamedTuple):
-    """Data matrices of the multiple-matrix risk problem, packed, and labels.
+    """Data matrices of order ``d`` of the multiple-matrix risk problem, and labels -1 or +1.
 
-    Attributes
-    ----------
-    packed : ndarray of shape (n, p, t)
-        Packed form, see `benchmark_dspdc.engine.symmetric`, of the symmetrised ``D_i^j``.
-    b : ndarray of shape (n,)
-        Labels, -1.0 or +1.0.
-    d : int
-        Order of the matrices, ``t = d (d + 1) / 2``.
+    `packed`, of shape (n, p, t) with ``t = d (d + 1) / 2``, is the packed form, see
+    `benchmark_dspdc.engine.symmetric`, of the symmetrised ``D_i^j``.
     """
 
     packed: np.ndarray
@@ -37,14 +29,9 @@ class MatrixRiskData(NamedTuple):
 class TraceRegressionData(NamedTuple):
     """Rank-one measurements of matrices.
 
-    Attributes
-    ----------
-    measurements : ndarray of shape (n, p, d)
-        Vectors ``z_ij``; measurement ``i`` of matrix ``j`` is ``z_ij z_ij'``.
-    b : ndarray of shape (n,)
-        ``sum_j z_ij' X_j z_ij`` plus noise.
-    truth : ndarray of shape (p, d, d)
-        The matrices ``X_j`` behind them, positive semidefinite.
+    `measurements` are vectors ``z_ij``, of shape (n, p, d): measurement ``i`` of matrix ``j`` is
+    ``z_ij z_ij'``. `b` is ``sum_j z_ij' X_j z_ij`` plus noise, with the positive semidefinite
+    matrices ``X_j`` of `truth`.
     """
 
     measurements: np.ndarray
@@ -73,11 +60,6 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
         The entries of ``D_i^j`` are standard normal, and ``b_i`` is +1 if the sum over ``j`` of
         ``<D_i^j, I>`` is positive, else -1. The variables are symmetric, so only
         ``(D_i^j + (D_i^j)') / 2`` matters; that is what is kept.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -124,11 +106,6 @@ def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
     TraceRegressionData
         ``z_ij`` is standard normal, ``X_j`` a multiple of ``W_j W_j'`` with a standard normal
         ``d x rank`` matrix ``W_j``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

@@ -9,29 +9,18 @@ from scipy import linalg, sparse
 
 from ..engine.checks import check_int, check_number, choose
 from ..engine.threads import single_threaded
+from . import libsvm
 from .common import random_stream, show_id
 from .histograms import aloi_like
-from .libsvm import raw
-from .libsvm import version as libsvm_version
 from .store import stored
 
-__all__ = ["METRIC_SCALES", "METRIC_SOURCES", "MetricData", "load_metric_learning"]
-
-
-class _Source(NamedTuple):
-    classes_per_task: int
-    d: int | None = None  # None: all features
-
-
-#: Names accepted by `load_metric_learning`.
+#: Names accepted by `load_metric_learning`, and how many classes their tasks have by default.
 METRIC_SOURCES = {
-    "aloi": _Source(10),
-    "aloi_like": _Source(10),
-    "letter": _Source(2),
-    "mnist": _Source(2, d=128),
-    "pendigits": _Source(2),
-    "digits": _Source(2),
+    "aloi": 10, "aloi_like": 10, "letter": 2, "mnist": 2, "pendigits": 2, "digits": 2,
 }
+
+#: Number of features by default, if not all.
+N_FEATURES = {"mnist": 128}
 
 #: Scalings of the points; each is one factor for all features.
 METRIC_SCALES = ("impostor", "range", "none")
@@ -43,18 +32,10 @@ CHUNK_ROWS = 4096
 
 
 class MetricData(NamedTuple):
-    """Points of several classification tasks.
+    """Points of several classification tasks, each part in the order of the source.
 
-    Attributes
-    ----------
-    points : ndarray of shape (N, d)
-        Training points, float64, C-contiguous, in the order of the source.
-    labels, tasks : ndarray of shape (N,)
-        Their classes and tasks; the tasks are ``0 .. n_tasks - 1``.
-    points_test, labels_test, tasks_test : as the three above
-        The test points.
-    rule : str
-        What was done to the source.
+    The points are float64 and C-contiguous, the tasks ``0 .. n_tasks - 1``; `rule` says what was
+    done to the source.
     """
 
     points: np.ndarray
@@ -70,7 +51,7 @@ def _version(source):
     """What the data depend on beside the arguments, None if it cannot be told."""
     if source in ("digits", "aloi_like"):
         return ""  # come with the packages
-    return libsvm_version(source) if source in METRIC_SOURCES else None
+    return libsvm.version(source) if source in METRIC_SOURCES else None
 
 
 @stored(version=_version)
@@ -114,14 +95,6 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     -------
     MetricData
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, a task would get fewer than two classes, or a class no
-        training point.
-    OSError
-        If the data set must be downloaded and cannot be.
-
     Notes
     -----
     The principal components are those of the training points, whose mean is subtracted from both
@@ -137,11 +110,10 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     if n_classes is not None:
         check_int(n_classes, "n_classes", low=2, high=len(classes), reason=f"those of {source}")
         classes = classes[:n_classes]
-    per_task = METRIC_SOURCES[source].classes_per_task
-    n_tasks = check_int(
-        max(1, len(classes) // per_task) if n_tasks is None else n_tasks, "n_tasks",
-        high=len(classes) // 2, reason=f"a task needs two of the {len(classes)} classes",
-    )
+    if n_tasks is None:
+        n_tasks = max(1, len(classes) // METRIC_SOURCES[source])
+    n_tasks = check_int(n_tasks, "n_tasks", high=len(classes) // 2,
+                        reason=f"a task needs two of the {len(classes)} classes")
     first_classes = np.cumsum([0] + [len(part) for part in np.array_split(classes, n_tasks)[:-1]])
 
     rows, rows_test = _split(y, classes, train, max_per_class, seed)
@@ -150,32 +122,30 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
         np.searchsorted(first_classes, np.searchsorted(classes, y[part]), side="right") - 1
         for part in (rows, rows_test)
     )
-    rules = [
-        f"{source}: {len(classes)} classes in {n_tasks} tasks, {len(rows)} training and "
-        f"{len(rows_test)} test points"
-    ]
     largest = abs(X).max() if scale == "range" else None
-    X, X_test, rule = _take_components(X, X_test, d, METRIC_SOURCES[source].d, source, progress)
-    rules.append(rule)
+    X, X_test, components = _take_components(X, X_test, d, source, progress)
+    rule = (
+        f"{source}: {len(classes)} classes in {n_tasks} tasks, {len(rows)} training and "
+        f"{len(rows_test)} test points; {components}"
+    )
     if scale != "none":
-        factor, rule = _scale_of(X, y[rows], tasks, largest)
+        factor, divided = _scale_of(X, y[rows], tasks, largest)
         X /= factor
         X_test /= factor
-        rules.append(rule)
-    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test, "; ".join(rules))
+        rule += f"; {divided}"
+    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test, rule)
 
 
 def _read(source, n_classes, seed, progress):
     """Give all points, dense or sparse, and integer labels where they are integers."""
     if source == "aloi_like":
-        return aloi_like(**({} if n_classes is None else {"n_classes": n_classes}), seed=seed,
-                         progress=progress)
+        return aloi_like(n_classes or 1000, seed=seed, progress=progress)
     if source == "digits":
         from sklearn.datasets import load_digits
 
         X, y = load_digits(return_X_y=True)
     else:
-        X, y = raw(source)
+        X, y = libsvm.raw(source)
     whole = np.rint(y)
     return X, whole.astype(np.int64) if np.array_equal(whole, y) else y
 
@@ -188,7 +158,7 @@ def _split(y, classes, train, max_per_class, seed):
     order = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[order], classes)
     stops = np.searchsorted(y[order], classes, side="right")
-    parts = [], []
+    training, test = [], []
     for c, start, stop in zip(classes, starts, stops, strict=True):
         members = rng.permutation(order[start:stop])[:max_per_class]
         # A product such as 0.29 * 100 falls just short of the integer that is meant.
@@ -198,16 +168,16 @@ def _split(y, classes, train, max_per_class, seed):
                 f"train must leave points of each class for training and for test, got {train:g} "
                 f"with {len(members)} points of class {show_id(c)}"
             )
-        parts[0].append(members[:number])
-        parts[1].append(members[number:])
-    return tuple(np.sort(np.concatenate(part)) for part in parts)
+        training.append(members[:number])
+        test.append(members[number:])
+    return np.sort(np.concatenate(training)), np.sort(np.concatenate(test))
 
 
-def _take_components(X, X_test, d, default, source, progress):
+def _take_components(X, X_test, d, source, progress):
     """Reduce both parts to ``d`` principal components of the first; new dense arrays."""
     width = X.shape[1]
     if d is None:
-        d = width if default is None else min(default, *X.shape)
+        d = min(N_FEATURES[source], *X.shape) if source in N_FEATURES else width
     d = check_int(d, "d", high=width, reason=f"the features of {source}")
     if d == width:
         return _dense(X), _dense(X_test), f"all {d} features"
@@ -236,8 +206,7 @@ def _scale_of(points, labels, tasks, largest):
     """Give the number to divide by, and the sentence about it."""
     if largest is not None:
         return largest or 1.0, f"divided by {largest or 1.0:.6g}, the largest entry"
-    distances = _impostor_distances(points, labels, tasks)
-    factor = math.sqrt(np.median(distances))
+    factor = math.sqrt(np.median(_impostor_distances(points, labels, tasks)))
     if factor == 0:
         raise ValueError(
             "scale 'impostor' needs points that differ between classes, got a median distance of "

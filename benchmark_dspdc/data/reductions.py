@@ -1,9 +1,10 @@
 """Low-rank factorizations ``A ~ U V`` of a data matrix; ``A`` itself is never formed.
 
-Every function returns a `Reduction`, which also maps test samples: for any coefficient vector
-``w`` of the reduced problem the predictions of the training samples are ``U @ (V @ w)`` and those
-of test samples are ``A_test @ w``, where ``transform(X_test)`` gives ``A_test`` as a pair of
-factors again or, after an instance reduction, as a matrix.
+The four reductions take the samples ``X``, dense or sparse of shape (n, p) and not modified, the
+rank ``d`` and a non-negative seed, and return a `Reduction`, which also maps test samples: for any
+coefficient vector ``w`` of the reduced problem the predictions of the training samples are
+``U @ (V @ w)`` and those of test samples are ``A_test @ w``, where ``transform(X_test)`` gives
+``A_test`` as a pair of factors again or, after an instance reduction, as a matrix.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,9 @@ from scipy import linalg, sparse
 
 from ..engine.checks import as_matrix, check_int, check_number, choose
 from ..engine.threads import one_thread
+from . import libsvm
 from .common import random_stream
-
-__all__ = ["REDUCTIONS", "Reduction", "feature", "instance", "nystroem", "reduce", "svd"]
-
-#: Names accepted by `reduce`.
-REDUCTIONS = ("feature", "instance", "svd", "nystroem")
+from .store import stored
 
 
 class Reduction(NamedTuple):
@@ -43,23 +41,37 @@ class Reduction(NamedTuple):
     transform: Callable
 
 
+class ReducedData(NamedTuple):
+    """A labelled data set with ``A = U V``.
+
+    `b`, `b_test`, `task` and `label_rule` are as of `Labelled`. `left_test` is the left factor of
+    the test samples, whose right one is ``V``, or after an instance reduction their matrix itself;
+    None if there are none.
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    b: np.ndarray
+    left_test: object
+    b_test: np.ndarray | None
+    task: str
+    label_rule: str
+    reduction: str
+
+    @property
+    def A_test(self):
+        """The matrix of the test samples as `erm` takes it, None if there are none."""
+        if self.left_test is None or self.reduction == "instance":
+            return self.left_test
+        return self.left_test, self.V
+
+
 def feature(X, d, seed):
     """Project the features at random: ``A = X G' G``.
 
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    d : int
-        Number of random directions, at most ``p``.
-    seed : int
-        Non-negative.
-
-    Returns
-    -------
-    Reduction
-        ``U = X G'`` and ``V = G``, the entries of the ``d x p`` matrix ``G`` being drawn from
-        ``N(0, 1/d)``. Test samples: ``U_test = X_test G'`` with the same ``V``.
+    ``U = X G'`` and ``V = G``, the entries of the ``d x p`` matrix ``G`` being drawn from
+    ``N(0, 1/d)``; ``d`` is at most ``p``. Test samples: ``U_test = X_test G'`` with the same
+    ``V``.
     """
     X = as_matrix(X, "X")
     d = check_int(d, "d", high=X.shape[1], reason="the number of features")
@@ -71,21 +83,9 @@ def feature(X, d, seed):
 def instance(X, d, seed):
     """Mix the samples at random: ``A = G' G X``.
 
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    d : int
-        Number of random mixtures, at most ``n``.
-    seed : int
-        Non-negative.
-
-    Returns
-    -------
-    Reduction
-        ``U = G'`` and ``V = G X``, the entries of the ``d x n`` matrix ``G`` being drawn from
-        ``N(0, 1/d)``. Only the training samples are mixed and the features keep their meaning, so
-        ``A_test = X_test``, and `transform` returns just that.
+    ``U = G'`` and ``V = G X``, the entries of the ``d x n`` matrix ``G`` being drawn from
+    ``N(0, 1/d)``; ``d`` is at most ``n``. Only the training samples are mixed and the features
+    keep their meaning, so ``A_test = X_test``, and `transform` returns just that.
     """
     X = as_matrix(X, "X")
     n, p = X.shape
@@ -93,32 +93,18 @@ def instance(X, d, seed):
     U = random_stream(seed, "instance reduction").standard_normal((n, d))
     U /= np.sqrt(d)
     V = np.ascontiguousarray(_times(X.T, U).T)
-    return Reduction(U, V, partial(_identity, n_features=p))
+    return Reduction(U, V, partial(_check_test, n_features=p))
 
 
 def svd(X, d, seed):
     """Truncate the singular value decomposition.
 
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    d : int
-        Rank, at most ``min(n, p)``.
-    seed : int
-        Non-negative; seeds the randomized range finder.
+    ``U`` holds the left singular vectors times the singular values, ``V`` the right singular
+    vectors as rows; ``d`` is at most ``min(n, p)``. Test samples: ``U_test = X_test V'``, so that
+    ``U_test V`` is the projection of the test samples onto the row space of ``V``.
 
-    Returns
-    -------
-    Reduction
-        ``U`` holds the left singular vectors times the singular values, ``V`` the right singular
-        vectors as rows. Test samples: ``U_test = X_test V'``, so that ``U_test V`` is the
-        projection of the test samples onto the row space of ``V``.
-
-    Notes
-    -----
-    Uses `sklearn.utils.extmath.randomized_svd`: the result is close to the best approximation of
-    rank ``d``, not equal to it.
+    Uses `sklearn.utils.extmath.randomized_svd`, whose range finder the seed is for: the result is
+    close to the best approximation of rank ``d``, not equal to it.
     """
     from sklearn.utils.extmath import randomized_svd
 
@@ -135,27 +121,15 @@ def svd(X, d, seed):
 
 
 def nystroem(X, d, seed, gamma=None):
-    """Approximate the RBF kernel matrix with landmark samples.
+    """Approximate the RBF kernel matrix ``exp(-gamma * ||x - y||^2)`` with landmark samples.
 
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    d : int
-        Number of landmarks, at most ``n``; they are drawn from the rows without replacement.
-    seed : int
-        Non-negative.
-    gamma : float, optional
-        Positive; the kernel is ``exp(-gamma * ||x - y||^2)``. The default is
-        ``1 / (p * var(X))``, the variance being that of all entries (one if all entries are
-        equal), as in scikit-learn's ``gamma="scale"``.
+    ``U = K(X, L) K(L, L)^(-1/2)`` with ``L`` the landmarks, ``d <= n`` rows of ``X`` drawn without
+    replacement, and ``V = U'``; ``A = U V`` is ``n x n``. Test samples:
+    ``U_test = K(X_test, L) K(L, L)^(-1/2)`` with the same ``V``, so that ``A_test`` approximates
+    ``K(X_test, X)``.
 
-    Returns
-    -------
-    Reduction
-        ``U = K(X, L) K(L, L)^(-1/2)`` with ``L`` the landmarks, and ``V = U'``; ``A = U V`` is
-        ``n x n``. Test samples: ``U_test = K(X_test, L) K(L, L)^(-1/2)`` with the same ``V``, so
-        that ``A_test`` approximates ``K(X_test, X)``.
+    The default of ``gamma`` is ``1 / (p * var(X))``, the variance being that of all entries (one
+    if all entries are equal), as in scikit-learn's ``gamma="scale"``.
 
     Notes
     -----
@@ -180,10 +154,14 @@ def nystroem(X, d, seed, gamma=None):
         keep = values > d * np.finfo(float).eps * values[-1]
         kept = vectors[:, keep]
         root = (kept / np.sqrt(values[keep])) @ kept.T
-    kernel_map = partial(_kernel_features, landmarks=landmarks, gamma=gamma, root=root)
-    U = kernel_map(X)
+    kernel_map = dict(landmarks=landmarks, gamma=gamma, root=root)
+    U = _kernel_features(X, **kernel_map)
     V = np.ascontiguousarray(U.T)
-    return Reduction(U, V, partial(_kernel_pair, kernel_map=kernel_map, n_features=p, V=V))
+    return Reduction(U, V, partial(_kernel_pair, V=V, **kernel_map))
+
+
+#: Those that `reduce` takes by name.
+REDUCTIONS = {"feature": feature, "instance": instance, "svd": svd, "nystroem": nystroem}
 
 
 def reduce(X, name, d, seed, gamma=None):
@@ -205,49 +183,51 @@ def reduce(X, name, d, seed, gamma=None):
     Returns
     -------
     Reduction
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, ``d`` is out of range for it, ``X`` is not a finite matrix, or
-        ``gamma`` is not a positive number or has no meaning for the reduction.
     """
-    choose(name, REDUCTIONS, "reduction")
-    if name == "nystroem":
-        return nystroem(X, d, seed, gamma=gamma)
-    if gamma is not None:
+    reduction = choose(name, REDUCTIONS, "reduction")
+    if gamma is None:
+        return reduction(X, d, seed)
+    if name != "nystroem":
         raise ValueError(
             f"gamma has no meaning for the reduction {name!r}: got {gamma!r}, allowed is None."
         )
-    return {"feature": feature, "instance": instance, "svd": svd}[name](X, d, seed)
+    return nystroem(X, d, seed, gamma)
+
+
+def _version(name):
+    """The files that the data are made of; None if some of them may still be downloaded."""
+    return libsvm.version(name, test=True) if libsvm.has_all_parts(name) else None
+
+
+@stored(version=_version)
+def load_reduced(name, reduction, d, seed, scale="none"):
+    """Load a LIBSVM data set, with its test part, and reduce it; computed once a machine.
+
+    Parameters
+    ----------
+    name, scale : str
+        As of `load_libsvm`.
+    reduction, d, seed : str, int, int
+        As of `reduce`.
+
+    Returns
+    -------
+    ReducedData
+    """
+    data = libsvm.load(name, scale=scale)
+    reduced = reduce(data.X, reduction, d, seed)
+    A_test = None if data.X_test is None else reduced.transform(data.X_test)
+    left_test = A_test[0] if isinstance(A_test, tuple) else A_test
+    return ReducedData(
+        reduced.U, reduced.V, data.b, left_test, data.b_test, data.task, data.label_rule,
+        reduction,
+    )
 
 
 def _times(X, B):
     """Multiply into a C-contiguous ndarray, on one BLAS thread."""
     with one_thread():
         return np.ascontiguousarray(X @ B)
-
-
-def _check_test(X_test, n_features):
-    X_test = as_matrix(X_test, "X_test")
-    if X_test.shape[1] != n_features:
-        raise ValueError(
-            f"X_test does not fit the training samples: got {X_test.shape[1]} columns, allowed "
-            f"are {n_features}."
-        )
-    return X_test
-
-
-# The maps below are module-level functions bound with `partial`, not closures, so that a
-# `Reduction` survives pickling on its way to a worker process.
-
-
-def _project(X_test, V):
-    return _times(_check_test(X_test, V.shape[1]), V.T), V
-
-
-def _identity(X_test, n_features):
-    return _check_test(X_test, n_features)
 
 
 def _kernel(X, landmarks, gamma):
@@ -261,10 +241,6 @@ def _kernel_features(X, landmarks, gamma, root):
         return _kernel(X, landmarks, gamma) @ root
 
 
-def _kernel_pair(X_test, kernel_map, n_features, V):
-    return kernel_map(_check_test(X_test, n_features)), V
-
-
 def _variance(X):
     """Variance of all entries, the zeros of a sparse matrix included."""
     if not sparse.issparse(X):
@@ -272,3 +248,26 @@ def _variance(X):
     size = X.shape[0] * X.shape[1]
     mean = X.data.sum() / size
     return (np.square(X.data - mean).sum() + (size - X.nnz) * mean**2) / size
+
+
+# The maps below are module-level functions bound with `partial`, not closures, so that a
+# `Reduction` survives pickling on its way to a worker process.
+
+
+def _check_test(X_test, n_features):
+    X_test = as_matrix(X_test, "X_test")
+    if X_test.shape[1] != n_features:
+        raise ValueError(
+            f"X_test does not fit the training samples: got {X_test.shape[1]} columns, allowed "
+            f"are {n_features}."
+        )
+    return X_test
+
+
+def _project(X_test, V):
+    return _times(_check_test(X_test, V.shape[1]), V.T), V
+
+
+def _kernel_pair(X_test, V, landmarks, gamma, root):
+    X_test = _check_test(X_test, landmarks.shape[1])
+    return _kernel_features(X_test, landmarks, gamma, root), V

@@ -7,8 +7,6 @@ from scipy import sparse
 
 from ..engine.checks import choose
 
-__all__ = ["SCALES", "SPARSE_SCALES", "scale_parts"]
-
 #: Scalings that keep the zeros of a sparse matrix.
 SPARSE_SCALES = ("none", "maxabs", "unit_rows")
 #: All scalings; ``"standardize"`` shifts the columns and needs a dense matrix.
@@ -21,9 +19,8 @@ def scale_parts(X, X_test, name, allowed=SCALES):
     Parameters
     ----------
     X : ndarray or scipy.sparse.csr_array of shape (n, p)
-        Training rows; not modified.
+        Training rows; not modified, nor are the test rows.
     X_test : as ``X``, or None
-        Test rows; not modified.
     name : str
         ``"none"``; ``"maxabs"``, each column divided by its largest absolute value;
         ``"unit_rows"``, each row divided by its Euclidean norm; ``"standardize"``, each column
@@ -31,17 +28,12 @@ def scale_parts(X, X_test, name, allowed=SCALES):
         Columns or rows that would be divided by zero are not divided: zero columns and rows
         stay as they are, and constant columns become zero under ``"standardize"``.
     allowed : sequence of str, optional
-        The subset of `SCALES` that the caller offers.
+        Those that the caller offers.
 
     Returns
     -------
     X, X_test : as given
         New matrices, except that the scaling ``"none"`` gives those that came.
-
-    Raises
-    ------
-    ValueError
-        If the name is not allowed, or for ``"standardize"`` with a sparse matrix.
     """
     choose(name, allowed, "scale")
     if name == "none":
@@ -49,18 +41,26 @@ def scale_parts(X, X_test, name, allowed=SCALES):
     if name == "unit_rows":
         scale = _unit_rows
     else:
-        scale = partial(_columns, **(_largest(X) if name == "maxabs" else _moments(X)))
+        shift, factor = (None, _largest(X, axis=0)) if name == "maxabs" else _moments(X)
+        scale = partial(_columns, shift=shift, factor=_divisor(factor))
     return scale(X), None if X_test is None else scale(X_test)
 
 
-def _largest(X):
+def _largest(X, axis):
+    """Largest absolute values of the columns or the rows."""
     if sparse.issparse(X):
-        return dict(factor=abs(X).max(axis=0).toarray().ravel())
+        return abs(X).max(axis=axis).toarray().ravel()
     # Two reductions instead of abs(X), which would be one more matrix of this size.
-    return dict(factor=np.maximum(X.max(axis=0), -X.min(axis=0)))
+    return np.maximum(X.max(axis=axis), -X.min(axis=axis))
+
+
+def _divisor(values):
+    """The values with ones for zeros, so that what would be divided by zero stays."""
+    return np.where(values == 0, 1.0, values)
 
 
 def _moments(X):
+    """Means and standard deviations of the columns."""
     if sparse.issparse(X):
         raise ValueError(
             "scale 'standardize' needs a dense matrix because it shifts the columns: got a "
@@ -71,13 +71,12 @@ def _moments(X):
     constant = np.ptp(X, axis=0) == 0
     shift[constant] = X[0, constant]
     factor[constant] = 0.0
-    return dict(factor=factor, shift=shift)
+    return shift, factor
 
 
-def _columns(X, factor, shift=None):
-    """Shift the columns, and divide them by factors that are not zero."""
+def _columns(X, shift, factor):
+    """Shift the columns and divide them."""
     # Division, not multiplication by a reciprocal: the reciprocal of a subnormal overflows.
-    factor = np.where(factor == 0, 1.0, factor)
     if sparse.issparse(X):
         return _with_data(X, X.data / factor[X.indices])
     if shift is None:
@@ -99,17 +98,10 @@ def _unit_rows(X):
     """
     if sparse.issparse(X):
         lengths = np.diff(X.indptr)
-        largest = abs(X).max(axis=1).toarray().ravel()
-        largest[largest == 0] = 1.0
-        data = X.data / np.repeat(largest, lengths)
+        data = X.data / np.repeat(_divisor(_largest(X, axis=1)), lengths)
         norms = np.sqrt(_with_data(X, data * data).sum(axis=1))
-        norms[norms == 0] = 1.0
-        data /= np.repeat(norms, lengths)
+        data /= np.repeat(_divisor(norms), lengths)
         return _with_data(X, data)
-    largest = np.maximum(X.max(axis=1), -X.min(axis=1))
-    largest[largest == 0] = 1.0
-    scaled = X / largest[:, None]
-    norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    norms[norms == 0] = 1.0
-    scaled /= norms[:, None]
+    scaled = X / _divisor(_largest(X, axis=1))[:, None]
+    scaled /= _divisor(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))[:, None]
     return scaled

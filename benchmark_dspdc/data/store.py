@@ -27,8 +27,6 @@ from filelock import FileLock
 from ..engine.cache_dirs import cache_home
 from ..engine.kernel_cache import source_hash
 
-__all__ = ["stored"]
-
 logger = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -52,33 +50,26 @@ PATIENCE = 900.0
 ROOMS = ("data", "engine")
 
 
-def stored(version=None):
+def stored(version=lambda argument: ""):
     """Decorator: keep what a function returns on disk.
 
-    Parameters
-    ----------
-    version : callable, optional
-        What the result depends on beside the arguments, as a string, from the first argument;
-        None if that cannot be told, and then nothing is stored.
-
-    Notes
-    -----
-    An argument called ``progress`` does not change a result.
+    `version` gives, from the first argument, what the result depends on beside the arguments, as a
+    string; None if that cannot be told, and then nothing is stored. An argument called
+    ``progress`` does not change a result.
     """
     def decorate(function):
         signature = inspect.signature(function)
 
         @functools.wraps(function)
         def call(*args, **kwargs):
-            generate = functools.partial(function, *args, **kwargs)
             try:
                 file = _file_of(function, signature.bind(*args, **kwargs), version)
             except (TypeError, pickle.PicklingError):
                 file = None  # of wrong arguments the function says itself what is wrong
             if file is None:
-                return generate()
+                return function(*args, **kwargs)
             found = _read(file)
-            return _once(file, generate) if found is None else found
+            return _once(file, function, args, kwargs) if found is None else found
         return call
     return decorate
 
@@ -86,13 +77,10 @@ def stored(version=None):
 def limit():
     """Bytes that the store may take."""
     given = os.environ.get(VARIABLE, str(LIMIT_GB))
-    try:
-        number = float(given)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"{VARIABLE} must be a finite number >= 0, got {given!r}")
-    return number * 1e9
+    with contextlib.suppress(ValueError):
+        if 0 <= float(given) < float("inf"):
+            return 1e9 * float(given)
+    raise ValueError(f"{VARIABLE} must be a finite number >= 0, got {given!r}")
 
 
 def _file_of(function, given, version):
@@ -101,7 +89,7 @@ def _file_of(function, given, version):
         return None
     given.apply_defaults()
     arguments = {k: v for k, v in given.arguments.items() if k != "progress"}
-    stamp = "" if version is None else version(next(iter(arguments.values())))
+    stamp = version(next(iter(arguments.values())))
     if stamp is None:
         return None
     name = function.__name__.strip("_")
@@ -111,6 +99,7 @@ def _file_of(function, given, version):
 
 @functools.cache
 def _sources():
+    """What changes with the sources and the packages that data are made with."""
     files = [file for room in ROOMS for file in PACKAGE.joinpath(room).rglob("*.py")]
     return [source_hash(files), *map(release, ("numpy", "scipy", "scikit-learn"))]
 
@@ -122,7 +111,7 @@ def _hash(value):
     return joblib.hash(value, hash_name="sha1")
 
 
-def _once(file, generate):
+def _once(file, function, args, kwargs):
     """Generate and keep, or read what another process has generated meanwhile."""
     with contextlib.ExitStack() as held:
         # The lock is the kernel's and ends with the process, however that ends. Without one, as
@@ -135,7 +124,7 @@ def _once(file, generate):
         found = _read(file)
         if found is None:
             begun = time.perf_counter()
-            found = generate()
+            found = function(*args, **kwargs)
             seconds = time.perf_counter() - begun
             logger.info("generated %s in %.2f s", file.name, seconds)
             if seconds >= WORTH:
@@ -170,10 +159,10 @@ def _keep(file, found):
     scratch = file.with_name(f".{uuid.uuid4().hex}")
     try:
         joblib.dump((_hash(found), found), scratch)
-        size, most = scratch.stat().st_size, LARGEST_PART * limit()
+        size, most = scratch.stat().st_size / 1e9, LARGEST_PART * limit() / 1e9
         if size > most:
-            raise OSError(f"{file.name} has {size / 1e9:.2g} GB, allowed for one are "
-                          f"{most / 1e9:.2g}, half of {VARIABLE}")
+            raise OSError(f"{file.name} has {size:.2g} GB, allowed for one are {most:.2g}, half "
+                          f"of {VARIABLE}")
         scratch.replace(file)
         _make_room(file.parent)
     except OSError as error:

@@ -11,14 +11,6 @@ from ..engine.threads import one_thread
 from .common import random_stream
 from .store import stored
 
-__all__ = [
-    "ClassificationData",
-    "FactorizedData",
-    "dense_classification",
-    "factorized",
-    "sparse_classification",
-]
-
 # Entries drawn at a time (32 MiB of float64). A constant, because the grouping of the rows decides
 # the rounding of the products accumulated over them.
 CHUNK_ENTRIES = 2**22
@@ -29,18 +21,10 @@ MARGIN_SCALE = 4.0
 
 
 class FactorizedData(NamedTuple):
-    """A factorized data matrix ``A = U V``, which is never formed, and its labels.
+    """A factorized data matrix ``A = U V``, which is never formed, and its labels -1.0 or +1.0.
 
-    Attributes
-    ----------
-    U : ndarray of shape (n, d)
-        Left factor, C-contiguous.
-    V : ndarray of shape (d, p)
-        Right factor, C-contiguous.
-    b : ndarray of shape (n,)
-        Labels, -1.0 or +1.0.
-    beta : ndarray of shape (p,)
-        Coefficients behind the labels.
+    The factors, of shapes (n, d) and (d, p), are C-contiguous; `beta` are the coefficients behind
+    the labels.
     """
 
     U: np.ndarray
@@ -50,17 +34,7 @@ class FactorizedData(NamedTuple):
 
 
 class ClassificationData(NamedTuple):
-    """A data matrix with labels drawn from a planted logistic model.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, p) or scipy.sparse.csr_array
-        Rows are samples.
-    b : ndarray of shape (n,)
-        Labels, -1.0 or +1.0.
-    beta : ndarray of shape (p,)
-        Coefficients behind the labels.
-    """
+    """A dense or CSR matrix, and labels -1.0 or +1.0 of a logistic model with planted `beta`."""
 
     X: object
     b: np.ndarray
@@ -92,12 +66,6 @@ def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=
     -------
     FactorizedData
 
-    Raises
-    ------
-    ValueError
-        If an argument is not a positive integer, ``d`` exceeds ``min(n, p)``, or the reduction is
-        unknown.
-
     Notes
     -----
     The entries of ``X`` are standard normal and ``Pr(b_i = 1) = sigmoid(X_i' beta)``: the labels
@@ -110,8 +78,7 @@ def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=
     A. W. Yu, Q. Lin and T. Yang, "Doubly stochastic primal-dual coordinate method for bilinear
     saddle-point problem", arXiv:1508.03390.
     """
-    n = check_int(n, "n")
-    p = check_int(p, "p")
+    n, p = check_int(n, "n"), check_int(p, "p")
     d = check_int(d, "d", high=min(n, p), reason=f"min(n, p) with n={n} and p={p}")
     choose(reduction, ("feature", "instance"), "reduction")
     n_informative = check_int(n_informative, "n_informative")
@@ -162,17 +129,11 @@ def dense_classification(n, p, seed, correlation=0.0):
         ``X`` is a C-contiguous ndarray whose rows have norm about one: the entries are drawn from
         ``N(0, 1/p)``. The labels are noisy: about one in eight disagrees with the sign of
         ``X @ beta``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not of the kind above.
     """
     # Half of the time that importing this package would take.
     from scipy import signal
 
-    n = check_int(n, "n")
-    p = check_int(p, "p")
+    n, p = check_int(n, "n"), check_int(p, "p")
     correlation = check_number(correlation, "correlation", -1.0, strict=True, high=1.0)
     samples = random_stream(seed, "dense samples")
     beta = random_stream(seed, "dense coefficients").standard_normal(p)
@@ -215,11 +176,6 @@ def sparse_classification(n, p, row_nnz, seed):
         ``X`` is a CSR array with sorted indices, positive entries and rows of norm one. The
         labels are noisy, about one in eight disagrees with the planted model, and about balanced.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not of the kind above.
-
     Notes
     -----
     The columns of a row are drawn one after the other without replacement, column ``j`` with
@@ -228,8 +184,7 @@ def sparse_classification(n, p, row_nnz, seed):
     tf-idf weights roughly are. About one coefficient in twenty is not zero, frequent columns being
     preferred because a rare one would hardly influence a label.
     """
-    n = check_int(n, "n")
-    p = check_int(p, "p")
+    n, p = check_int(n, "n"), check_int(p, "p")
     row_nnz = check_int(row_nnz, "row_nnz", high=p, reason=f"a row has p={p} columns")
     popularity = 1.0 / (10.0 + random_stream(seed, "sparse ranks").permutation(p))
     popularity /= popularity.sum()
@@ -263,28 +218,13 @@ def _draw_labels(margin, rng):
 
 
 def _draw_columns(n, k, popularity, rng):
-    """Draw ``k`` distinct columns for each of ``n`` rows, by successive sampling.
+    """Draw ``k`` distinct columns, sorted, for each of ``n`` rows, by successive sampling.
 
-    Parameters
-    ----------
-    n, k : int
-        Rows, and columns per row.
-    popularity : ndarray of shape (p,)
-        Probabilities of the columns.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        Sorted column numbers.
-
-    Notes
-    -----
-    Successive sampling is drawing with replacement until ``k`` different columns have come up. It
-    is quick unless a row must contain columns that hardly ever come up, so the number of draws is
-    limited. A row that is still incomplete is completed by the Gumbel top-k method, which
-    continues the same sampling from the columns not yet held but touches all ``p`` of them.
+    That is drawing with replacement, with the probabilities `popularity`, until ``k`` different
+    columns have come up. It is quick unless a row must contain columns that hardly ever come up,
+    so the number of draws is limited. A row that is still incomplete is completed by the Gumbel
+    top-k method, which continues the same sampling from the columns not yet held but touches all
+    ``p`` of them.
     """
     p = len(popularity)
     cumulative = np.cumsum(popularity)

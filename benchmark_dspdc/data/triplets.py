@@ -10,8 +10,6 @@ from ..engine.progress import tracked
 from .common import as_ids, show_id
 from .store import stored
 
-__all__ = ["Triplets", "triplets"]
-
 # Entries of the table of products held at a time (32 MiB of float64).
 CHUNK_ENTRIES = 2**22
 
@@ -84,13 +82,6 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
         With ``n = N * n_neighbors * n_impostors`` triplets: each target neighbour of a point is
         combined with each of its impostors.
 
-    Raises
-    ------
-    ValueError
-        If the arguments have different lengths, a number is not finite or its square overflows, a
-        task has one class only, a class of a task has ``n_neighbors`` points or fewer, or the
-        other classes of the task have fewer than ``n_impostors``.
-
     Notes
     -----
     Near means the Euclidean distance, as the sum over the coordinates, in their order, of squared
@@ -106,8 +97,12 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     tasks = as_ids(tasks, "tasks", len(points))
     n_neighbors = check_int(n_neighbors, "n_neighbors")
     n_impostors = check_int(n_impostors, "n_impostors")
-    _check_number(len(points), n_neighbors, n_impostors)
-
+    largest = len(points) * max(n_neighbors + n_impostors, n_neighbors * n_impostors)
+    if largest >= 2**31:
+        raise ValueError(
+            f"too many triplets or pairs: got {largest} from {len(points)} points, n_neighbors="
+            f"{n_neighbors} and n_impostors={n_impostors}, allowed are fewer than {2**31}"
+        )
     task_names, task_codes = np.unique(tasks, return_inverse=True)
     codes = np.unique(labels, return_inverse=True)[1]
     order = np.argsort(task_codes, kind="stable")
@@ -117,17 +112,20 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
         _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
 
     found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors)
-    combined = _combine(found, starts, n_neighbors)
-    return Triplets(points, labels, order, task_names, starts, *combined)
-
-
-def _check_number(n_points, n_neighbors, n_impostors):
-    largest = n_points * max(n_neighbors + n_impostors, n_neighbors * n_impostors)
-    if largest >= 2**31:
-        raise ValueError(
-            f"too many triplets or pairs: got {largest} from {n_points} points, n_neighbors="
-            f"{n_neighbors} and n_impostors={n_impostors}, allowed are fewer than {2**31}"
-        )
+    # The pairs, and the triplets of their numbers.
+    n_points, n_found = found.shape
+    pairs = np.empty((n_points * n_found, 2), dtype=np.int32)
+    pairs[:, 0] = np.repeat(np.arange(n_points, dtype=np.int32), n_found)
+    pairs[:, 1] = found.ravel()
+    numbers = np.arange(n_points * n_found, dtype=np.int32).reshape(n_points, n_found)
+    neighbors, impostors = numbers[:, :n_neighbors], numbers[:, n_neighbors:]
+    near, far = (part.ravel() for part in np.broadcast_arrays(
+        neighbors[:, :, None], impostors[:, None, :]
+    ))
+    return Triplets(
+        points, labels, order, task_names, starts, pairs, starts * n_found, near, far,
+        starts * (n_neighbors * n_impostors), neighbors.ravel(),
+    )
 
 
 def _check_task(labels, task, n_neighbors, n_impostors):
@@ -139,16 +137,14 @@ def _check_task(labels, task, n_neighbors, n_impostors):
             f"{where} has one class only: got {show_id(classes[0])} for all {len(labels)} points, "
             "allowed are two or more classes"
         )
-    few = np.flatnonzero(counts <= n_neighbors)
-    if len(few):
+    if len(few := np.flatnonzero(counts <= n_neighbors)):
         raise ValueError(
             f"class {show_id(classes[few[0]])} of {where} has too few points for n_neighbors="
             f"{n_neighbors}: got {counts[few[0]]}, allowed are {n_neighbors + 1} or more "
             f"({len(few)} such classes in the task)"
         )
     others = len(labels) - counts
-    few = np.flatnonzero(others < n_impostors)
-    if len(few):
+    if len(few := np.flatnonzero(others < n_impostors)):
         raise ValueError(
             f"{where} has too few points outside class {show_id(classes[few[0]])} for "
             f"n_impostors={n_impostors}: got {others[few[0]]}, allowed are {n_impostors} or more"
@@ -187,8 +183,7 @@ def _search(points, codes, start, stop, n_neighbors, found, task):
     norms /= 2
     size = stop - start
     step = max(1, CHUNK_ENTRIES // size)
-    products = np.empty((min(step, size), size))
-    best = np.empty(found.shape[1])
+    products, best = np.empty((min(step, size), size)), np.empty(found.shape[1])
     for row in range(0, size, step):
         rows = min(step, size - row)
         np.matmul(centred[row:row + rows], centred.T, out=products[:rows])
@@ -251,18 +246,3 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
                     found[u, k] = found[u, k - 1]
                 if place < last:
                     found[u, place] = v
-
-
-def _combine(found, starts, n_neighbors):
-    """List the pairs and the triplets of what was found."""
-    n_points, n_found = found.shape
-    pairs = np.empty((n_points * n_found, 2), dtype=np.int32)
-    pairs[:, 0] = np.repeat(np.arange(n_points, dtype=np.int32), n_found)
-    pairs[:, 1] = found.ravel()
-    numbers = np.arange(n_points * n_found, dtype=np.int32).reshape(n_points, n_found)
-    neighbors, impostors = numbers[:, :n_neighbors], numbers[:, n_neighbors:]
-    shape = (n_points, n_neighbors, n_found - n_neighbors)
-    near = np.broadcast_to(neighbors[:, :, None], shape).ravel()
-    far = np.broadcast_to(impostors[:, None, :], shape).ravel()
-    triplet_starts = starts * (shape[1] * shape[2])
-    return pairs, starts * n_found, near, far, triplet_starts, neighbors.ravel()

@@ -1,29 +1,23 @@
 """The paper's claims, and whether a result file bears them out.
 
-A comparison is of times, seed by seed: the ratio of the rival's time to
-DSPDC's, to each of the stated gaps. Where only one of the two reached a gap the time that the
-other was given bounds the ratio, and counts if that tells which is faster. A claim
-that DSPDC is faster holds if the 10 % quantile of the ratio over the seeds (with
-ten or fewer the least) is above 1 at every gap that counts. Rivals have the same m;
-of several variants of a rival in the file the fastest is taken. What the figures show is
-judged twice: of DSPDC as the paper states it, and with partitions and their constant.
+A comparison is of times, seed by seed: the ratio of the rival's time to DSPDC's, to each of the
+stated gaps. Where only one of the two reached a gap the time that the other was given bounds the
+ratio, and counts if that tells which is faster. A claim that DSPDC is faster holds if the 10 %
+quantile of the ratio over the seeds (with ten or fewer the least) is above 1 at every gap that
+counts. Rivals have the same m; of several variants of a rival in the file the fastest is taken.
+What the figures show is judged twice: of DSPDC as the paper states it, and with partitions and
+their constant.
 """
 
 import math
+from collections.abc import Callable
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from .results import (
-    EIGENDECOMPOSITIONS,
-    GAPS,
-    ITERATIONS,
-    label,
-    method_of,
-    parse,
-    problems,
-    to_targets,
-)
+from . import results
+from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, method_of, parse
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
 
@@ -74,17 +68,9 @@ class Ratio(NamedTuple):
 class Finding(NamedTuple):
     """What was found of a claim on one problem.
 
-    Attributes
-    ----------
-    setting : str
-        The problem, for people.
-    variant : str
-        Which DSPDC, against which rival.
-    outcome : str
-        `HOLDS`, `FAILS` or `UNKNOWN`.
-    ratios : tuple of Ratio
-    reason : str
-        Why it was not measured, or what else there is to say.
+    `setting` is the problem, for people, and `variant` which DSPDC against which rival; `outcome`
+    is `HOLDS`, `FAILS` or `UNKNOWN`; `reason` says why it was not measured, or what else there is
+    to say.
     """
 
     setting: str
@@ -109,23 +95,20 @@ class Verdict(NamedTuple):
     @property
     def outcome(self):
         """It holds if it does in every setting that was measured, and at least one was."""
-        outcomes = {finding.outcome for finding in self.findings} - {UNKNOWN}
-        if not outcomes:
-            return UNKNOWN
-        return FAILS if FAILS in outcomes else HOLDS
+        outcomes = [finding.outcome for finding in self.findings]
+        return next((found for found in (FAILS, HOLDS) if found in outcomes), UNKNOWN)
 
     @property
     def counts(self):
         """How many findings have each outcome, for people."""
         outcomes = [finding.outcome for finding in self.findings]
         holds, fails, unknown = map(outcomes.count, (HOLDS, FAILS, UNKNOWN))
-        shown = [f"{holds} {'holds' if holds == 1 else 'hold'}"] if holds else []
-        if fails:
-            verb = "does not" if fails == 1 else "do not"
-            shown.append(f"{fails} {verb}" if holds else f"{fails} {verb} hold")
-        if unknown:
-            shown.append(f"{unknown} not measured")
-        return ", ".join(shown)
+        verb = "does not" if fails == 1 else "do not"
+        shown = {
+            "holds" if holds == 1 else "hold": holds, verb if holds else f"{verb} hold": fails,
+            "not measured": unknown,
+        }
+        return ", ".join(f"{count} {words}" for words, count in shown.items() if count)
 
     @property
     def measured(self):
@@ -133,24 +116,19 @@ class Verdict(NamedTuple):
         every = [ratio for finding in self.findings for ratio in finding.ratios]
         if not every:
             return ""
-        medians = [ratio.median for ratio in every]
-        seeds = sorted({ratio.seeds for ratio in every})
+        _, medians, lows, highs, seeds, bounds = zip(*every, strict=True)
         shown = " to ".join(dict.fromkeys(f"{k(medians):.2f}" for k in (min, max)))
-        if seeds[-1] > 1:
-            shown += (
-                f" (seeds {min(ratio.low for ratio in every):.2f} to "
-                f"{max(ratio.high for ratio in every):.2f})"
-            )
-        bounds = ", some are bounds" if any(ratio.bound for ratio in every) else ""
-        count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-        return f"{shown}{bounds}, {count} seed{'' if seeds[-1] == 1 else 's'}"
+        if max(seeds) > 1:
+            shown += f" (seeds {min(lows):.2f} to {max(highs):.2f})"
+        if any(bounds):
+            shown += ", some are bounds"
+        count = " to ".join(dict.fromkeys(str(k(seeds)) for k in (min, max)))
+        return f"{shown}, {count} seed{'' if max(seeds) == 1 else 's'}"
 
 
 class Problem(NamedTuple):
     """A problem of a file, its names taken apart, with its rows and what runs took to `GAPS`."""
 
-    dataset: str
-    objective: str
     kind: str
     data: dict
     constants: dict
@@ -159,27 +137,48 @@ class Problem(NamedTuple):
 
     @property
     def setting(self):
+        """The problem for people; a data set with what it stands in for."""
         known = {**self.data, **self.constants}
-        names = ("name", "source", "scale", "n", "p", "d", "lambda1", "lambda2", "lam")
-        return ", ".join(
-            _with_original(known[k]) if k in ("name", "source") else f"{k}={known[k]}"
-            for k in names
-            if k in known and (k != "lam" or "lambda2" not in known) and known[k] != "none"
-        )
+        stands_in = {name: f"{name} (for {original})" for name, original in STAND_INS.items()}
+        shown = [stands_in.get(known[k], known[k]) for k in ("name", "source") if k in known]
+        sizes = ("scale", "n", "p", "d", "lambda1", "lambda2" if "lambda2" in known else "lam")
+        shown += [f"{k}={known[k]}" for k in sizes if k in known]
+        return ", ".join(str(text) for text in shown if text not in ("none", "scale=none"))
+
+    @property
+    def sizes(self):
+        return tuple(self.data.get(k) for k in "npd")
 
     def has(self, **constants):
         """Whether the loss and the constants are the paper's, as far as the names tell."""
-        wanted = dict(loss=LOSS, **constants)
-        return all(self.constants.get(k, value) == value for k, value in wanted.items())
+        return all(self.constants.get(k, v) == v for k, v in dict(constants, loss=LOSS).items())
+
+    def solvers(self, method, m=None):
+        """Names and options of the solvers of a method, all or those with so many rows a step."""
+        found = ((name, *method_of(name)) for name in dict.fromkeys(self.rows["solver_name"]))
+        return {
+            name: options for name, known, options in found
+            if known == method and (m is None or same_sizes((options.get("m", 1),), (m,)))
+        }
+
+    def fastest(self, method, m):
+        """Of the solvers of a method the one that gets furthest, then soonest; None if none."""
+        def key(name):
+            runs = self.runs.loc[name]
+            medians = [runs[f"seconds to {gap:.0e}"].fillna(math.inf).median() for gap in GAPS]
+            return [math.isinf(t) for t in reversed(medians)] + list(reversed(medians))
+        return min(self.solvers(method, m), key=key, default=None)
+
+    def has_pair(self, pairs):
+        """Whether a DSPDC has one of these block sizes."""
+        return any(_is_among(options, pairs) for options in self.solvers("dspdc").values())
+
+    def unknown(self, reason="not in the file", variant="", ratios=()):
+        return Finding(self.setting, variant, UNKNOWN, ratios, reason)
 
 
-def _unknown(setting, reason="not in the file", variant="", ratios=()):
-    return Finding(setting, variant, UNKNOWN, ratios, reason)
-
-
-def _with_original(name):
-    """A data set with what it stands in for."""
-    return f"{name} (for {STAND_INS[name]})" if name in STAND_INS else str(name)
+def _unknown(setting, reason="not in the file"):
+    return Finding(setting, "", UNKNOWN, (), reason)
 
 
 def judge(frame):
@@ -194,30 +193,26 @@ def judge(frame):
     -------
     list of Verdict
     """
-    runs = to_targets(frame, GAPS).sort_index()
-    there = []
-    for (dataset, objective), rows in problems(frame):
-        kind, data = parse(dataset)
-        there.append(Problem(
-            dataset, objective, kind, data, parse(objective)[1], rows, runs.loc[dataset, objective]
-        ))
-    return [verdict for claim in CLAIMS for verdict in claim(there)]
+    runs = results.to_targets(frame, GAPS).sort_index()
+    there = [
+        Problem(*parse(dataset), parse(objective)[1], rows, runs.loc[dataset, objective])
+        for (dataset, objective), rows in results.problems(frame)
+    ]
+    return [
+        Verdict(key, claim.text, claim.place, tuple(claim.find(there, form)), form)
+        for key, claim in CLAIMS.items() for form in claim.forms
+    ]
 
 
 # Selecting runs ------------------------------------------------------------------------
 
-def _solvers(problem, method):
-    """Names and options of the solvers of a method on a problem."""
-    found = ((name, *method_of(name)) for name in dict.fromkeys(problem.rows["solver_name"]))
-    return {name: options for name, known, options in found if known == method}
+def same_sizes(one, other):
+    """Whether two tuples of block sizes are the same; a count of 1 is not a share of 1.0."""
+    return all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))
 
 
-def _same_m(problem, method, m):
-    """The solvers of a method on a problem that take so many rows at a time, with options."""
-    return {
-        name: options for name, options in _solvers(problem, method).items()
-        if same_sizes((options.get("m", 1),), (m,))
-    }
+def _is_among(options, pairs):
+    return any(same_sizes((options.get("m"), options.get("q")), pair) for pair in pairs)
 
 
 def _stated(options):
@@ -234,29 +229,12 @@ def form_of(options):
     return PARTITIONS if exact and options.get("sampling", "partition") == "partition" else None
 
 
-def _sizes(options):
-    return options.get("m"), options.get("q")
-
-
-def _times(problem, solver):
-    return problem.runs.loc[solver]
-
-
-def _fastest(problem, solvers):
-    """Of some solvers the one that gets furthest, then soonest; None if there are none."""
-    def key(name):
-        runs = _times(problem, name)
-        medians = [runs[f"seconds to {gap:.0e}"].fillna(math.inf).median() for gap in GAPS]
-        return [math.isinf(t) for t in reversed(medians)] + list(reversed(medians))
-    return min(solvers, key=key, default=None)
-
-
 def ratios(problem, fast, slow):
     """`Ratio` of slow to fast at those of `GAPS` where each seed has one or a bound that tells.
 
     Of the seeds that both have.
     """
-    one, other = _times(problem, fast), _times(problem, slow)
+    one, other = problem.runs.loc[fast], problem.runs.loc[slow]
     both = one.index.intersection(other.index)
     one, other = one.loc[both], other.loc[both]
     found = []
@@ -267,34 +245,11 @@ def ratios(problem, fast, slow):
         least = least.where(ratio.isna() & (least > 1.0))
         most = most.where(ratio.isna() & (most < 1.0))
         every = ratio.fillna(least).fillna(most)
-        if every.notna().all() and not (least.notna().any() and most.notna().any()):
-            bound = "at least " if least.notna().any() else ""
-            bound = "at most " if most.notna().any() else bound
+        below, above = least.notna().any(), most.notna().any()
+        if every.notna().all() and not (below and above):
+            bound = "at least " if below else "at most " if above else ""
             found.append(_ratio(gap, every)._replace(bound=bound))
     return tuple(found)
-
-
-def _lost_seeds(problem, *solvers):
-    """In words, the seeds that others have on a problem and a solver has not."""
-    every = set(problem.runs.index.get_level_values("idx_rep"))
-    lost = {name: len(every - set(_times(problem, name).index)) for name in solvers}
-    return "; ".join(
-        f"{count} of {len(every)} seeds of {name} failed or diverged"
-        for name, count in lost.items() if count
-    )
-
-
-def _one_sided(problem, fast, slow):
-    """In words, the gaps that only one of two solvers reached with every seed and do not count."""
-    def reached(name):
-        runs = _times(problem, name)
-        return {gap for gap in GAPS if runs[f"seconds to {gap:.0e}"].notna().all()}
-    counted = {ratio.gap for ratio in ratios(problem, fast, slow)}
-    one, other = reached(fast) - counted, reached(slow) - counted
-    return "; ".join(
-        f"only {name} reached {', '.join(map(label, sorted(gaps, reverse=True)))}"
-        for name, gaps in ((fast, one - other), (slow, other - one)) if gaps
-    )
 
 
 def _ratio(gap, values):
@@ -303,233 +258,188 @@ def _ratio(gap, values):
     return Ratio(gap, float(np.median(values)), float(low), float(high), len(values))
 
 
-def _reached(problem, solver):
-    """In words, how far a solver came."""
-    final = _times(problem, solver)["final gap"].median()
-    return f"{solver} came to {final:.1e}"
+def _lost_seeds(problem, *solvers):
+    """In words, the seeds that others have on a problem and a solver has not."""
+    every = set(problem.runs.index.get_level_values("idx_rep"))
+    lost = {name: len(every - set(problem.runs.loc[name].index)) for name in solvers}
+    return "; ".join(
+        f"{count} of {len(every)} seeds of {name} failed or diverged"
+        for name, count in lost.items() if count
+    )
+
+
+def _one_sided(problem, fast, slow, found):
+    """In words, the gaps that only one of two solvers reached with every seed and do not count."""
+    def reached(name):
+        runs = problem.runs.loc[name]
+        gaps = {gap for gap in GAPS if runs[f"seconds to {gap:.0e}"].notna().all()}
+        return gaps - {ratio.gap for ratio in found}
+    one, other = reached(fast), reached(slow)
+    return "; ".join(
+        f"only {name} reached {', '.join(map(label, sorted(gaps, reverse=True)))}"
+        for name, gaps in ((fast, one - other), (slow, other - one)) if gaps
+    )
 
 
 def _faster(problem, fast, slow, wanted="faster"):
     """The finding of one comparison."""
     variant = f"{fast} over {slow}"
-    found, alone = ratios(problem, fast, slow), _one_sided(problem, fast, slow)
-    lost = _lost_seeds(problem, fast, slow)
-    alone = "; ".join(filter(None, (lost, alone)))
+    found, lost = ratios(problem, fast, slow), _lost_seeds(problem, fast, slow)
+    told = "; ".join(filter(None, (lost, _one_sided(problem, fast, slow, found))))
     if wanted == "tie":
         # A bound can only tell that it is none.
-        found = tuple(
-            ratio for ratio in found if not ratio.bound or not 1.0 / TIE <= ratio.median <= TIE
-        )
+        found = tuple(ratio for ratio in found if not ratio.bound or not _is_tie(ratio))
     if not found:
-        reason = "no stated gap tells which is faster with every seed: " + ", ".join(
-            _reached(problem, name) for name in (fast, slow)
-        )
-        return _unknown(problem.setting, f"{reason}; {alone}".strip("; "), variant)
+        came = (f"{name} came to {problem.runs.loc[name]['final gap'].median():.1e}"
+                for name in (fast, slow))
+        reason = f"no stated gap tells which is faster with every seed: {', '.join(came)}; {told}"
+        return problem.unknown(reason.strip("; "), variant)
     faster = all(ratio.low > 1.0 for ratio in found)
     if wanted == "tie":
-        good = all(1.0 / TIE <= ratio.median <= TIE for ratio in found)
+        good = all(map(_is_tie, found))
     elif wanted == "faster":
         good = faster
     elif faster or all(ratio.median <= 1.0 for ratio in found):
         good = not faster
     else:
-        reason = "faster to some of the gaps or seeds only"
-        return _unknown(problem.setting, reason, variant, found)
+        return problem.unknown("faster to some of the gaps or seeds only", variant, found)
     if good and lost:
         # The seeds that are left are the ones that went well.
-        return _unknown(problem.setting, alone, variant, found)
-    return Finding(problem.setting, variant, HOLDS if good else FAILS, found, alone)
+        return problem.unknown(told, variant, found)
+    return Finding(problem.setting, variant, HOLDS if good else FAILS, found, told)
 
 
-def same_sizes(one, other):
-    """Whether two tuples of block sizes are the same; a count of 1 is not a share of 1.0."""
-    return all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))
+def _is_tie(ratio):
+    return 1.0 / TIE <= ratio.median <= TIE
 
 
-def _against(problem, rival, form=None, pairs=None, wanted="faster",
-             chosen=lambda options: True):
-    """DSPDC against a rival with the same m.
+def _against(problem, *rivals, form=None, pairs=None, wanted="faster", chosen=None):
+    """DSPDC against rivals with the same m.
 
     Of a form, or of both; with each of the given pairs of block sizes, of which those that were
     not run are named, or with all that it did not choose by itself.
     """
     findings = []
     solvers = {
-        name: options for name, options in _solvers(problem, "dspdc").items()
-        if "auto" not in (sizes := _sizes(options)) and sizes[0] is not None and chosen(options)
+        name: options for name, options in problem.solvers("dspdc").items()
+        if "auto" not in (options.get("m"), options.get("q")) and options.get("m") is not None
         and (form_of(options) == form if form else form_of(options))
+        and (chosen is None or chosen(options))
     }
-    for pair in pairs or ():
-        if not any(same_sizes(_sizes(options), pair) for options in solvers.values()):
-            variant = f"DSPDC with (m, q) = {pair} over {rival.upper()}"
-            findings.append(_unknown(problem.setting, variant=variant))
-    for name, options in solvers.items():
-        if pairs is not None and not any(same_sizes(_sizes(options), pair) for pair in pairs):
-            continue
-        m = options["m"]
-        best = _fastest(problem, _same_m(problem, rival, m))
-        if best is None:
-            reason = f"no {rival.upper()} with m={m} in the file"
-            findings.append(_unknown(problem.setting, reason, name))
-        else:
-            findings.append(_faster(problem, name, best, wanted))
-    return findings or [_unknown(problem.setting, "DSPDC was not run", "DSPDC")]
+    for rival in rivals:
+        for pair in pairs or ():
+            if not any(_is_among(options, [pair]) for options in solvers.values()):
+                variant = f"DSPDC with (m, q) = {pair} over {rival.upper()}"
+                findings.append(problem.unknown(variant=variant))
+        for name, options in solvers.items():
+            if pairs is not None and not _is_among(options, pairs):
+                continue
+            m = options["m"]
+            best = problem.fastest(rival, m)
+            if best is None:
+                reason = f"no {rival.upper()} with m={m} in the file"
+                findings.append(problem.unknown(reason, name))
+            else:
+                findings.append(_faster(problem, name, best, wanted))
+    return findings or [problem.unknown("DSPDC was not run", "DSPDC")]
 
 
-def _against_both(problem, form, pairs):
-    """DSPDC against SPDC and SDCA."""
-    return [
-        finding for rival in ("spdc", "sdca") for finding in _against(problem, rival, form, pairs)
-    ]
+# The claims: what a file has of each, as findings ------------------------------------------
 
-
-# The claims ---------------------------------------------------------------------------
-
-def _by_form(key, claim, place, findings):
-    """The verdicts on a claim, one for each form of DSPDC; `findings` is a function of it."""
-    return [Verdict(key, claim, place, tuple(findings(form)), form) for form in FORMS]
-
-
-def _figure_1(there):
-    def findings(form):
-        found = []
-        for sizes in FIGURE_1:
-            for net in ELASTIC_NETS:
-                chosen = [
-                    problem for problem in there
-                    if problem.kind == "Factorized" and not problem.data.get("materialize")
-                    and problem.has()
-                    and tuple(problem.constants.get(k) for k in ("lambda1", "lambda2")) == net
-                    and tuple(problem.data.get(k) for k in "npd") == sizes
-                    and _has_pair(problem, PAIRS_1)
-                ]
-                found += [
-                    finding for problem in chosen
-                    for finding in _against_both(problem, form, PAIRS_1)
-                ] or [_unknown("n={}, p={}, d={}, lambda1={}, lambda2={}".format(*sizes, *net))]
-        return found
-    return _by_form(
-        "figure 1", "DSPDC is faster than SPDC and SDCA on factorised data, in all six settings",
-        "figure 1", findings,
-    )
-
-
-def _has_pair(problem, pairs):
-    return any(
-        same_sizes(_sizes(options), pair)
-        for options in _solvers(problem, "dspdc").values() for pair in pairs
-    )
-
-
-def _figure_2(there):
-    chosen = [
-        problem for problem in there
-        if problem.kind == "LIBSVM" and problem.data.get("reduction") == "feature"
-        and problem.data.get("d", 20) == 20 and problem.has(**CONSTANTS_2)
-        and STAND_INS.get(problem.data.get("name"), problem.data.get("name")) in FIGURE_2
-    ]
-    known = {problem.data["name"] for problem in chosen}
-
-    def findings(form):
-        found = []
+def _figure_1(there, form):
+    findings = []
+    for sizes, net in product(FIGURE_1, ELASTIC_NETS):
+        chosen = [
+            problem for problem in there
+            if problem.kind == "Factorized" and not problem.data.get("materialize")
+            and problem.has() and problem.sizes == sizes and problem.has_pair(PAIRS_1)
+            and tuple(problem.constants.get(k) for k in ("lambda1", "lambda2")) == net
+        ]
         for problem in chosen:
-            found += _against(problem, "sdca", form)
-            if form == AS_STATED:
-                found += _spdc_over_sdca(problem)
-            wanted = "tie" if problem.data["name"] == "real-sim" else "faster"
-            found += _against(problem, "spdc", form, wanted=wanted)
-        return found + [_unknown(name) for name in FIGURE_2 if name not in known]
-    return _by_form(
-        "figure 2", "On reduced real data DSPDC and SPDC beat SDCA; DSPDC beats SPDC on covtype "
-        "and rcv1 and ties with it on real-sim", "figure 2", findings,
-    )
+            findings += _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_1)
+        if not chosen:
+            setting = "n={}, p={}, d={}, lambda1={}, lambda2={}".format(*sizes, *net)
+            findings.append(_unknown(setting))
+    return findings
 
 
-def _spdc_over_sdca(problem):
-    found = []
-    for name, options in _solvers(problem, "spdc").items():
-        rival = _fastest(problem, _same_m(problem, "sdca", options.get("m", 1)))
-        if rival is not None:
-            found.append(_faster(problem, name, rival))
-    return found
+def _figure_2(there, form):
+    findings, known = [], set()
+    for problem in there:
+        name = problem.data.get("name")
+        if (
+            problem.kind != "LIBSVM" or problem.data.get("reduction") != "feature"
+            or problem.data.get("d", 20) != 20 or not problem.has(**CONSTANTS_2)
+            or STAND_INS.get(name, name) not in FIGURE_2
+        ):
+            continue
+        known.add(name)
+        findings += _against(problem, "sdca", form=form)
+        if form == AS_STATED:
+            rivals = {
+                solver: problem.fastest("sdca", options.get("m", 1))
+                for solver, options in problem.solvers("spdc").items()
+            }
+            findings += [_faster(problem, *pair) for pair in rivals.items() if pair[1] is not None]
+        wanted = "tie" if name == "real-sim" else "faster"
+        findings += _against(problem, "spdc", form=form, wanted=wanted)
+    return findings + [_unknown(name) for name in FIGURE_2 if name not in known]
 
 
-def _figure_3(there):
-    chosen = [
-        problem for problem in there
-        if problem.kind == "MatrixRisk" and problem.has(**CONSTANTS_3)
-        and tuple(problem.data.get(k) for k in "npd") in FIGURE_3
-    ]
-    known = {tuple(problem.data[k] for k in "npd") for problem in chosen}
-
-    def findings(form):
-        return [
-            finding for problem in chosen for finding in _against_both(problem, form, PAIRS_3)
-        ] + [_unknown(f"n={n}, p={p}, d={d}") for n, p, d in FIGURE_3 if (n, p, d) not in known]
-    return _by_form(
-        "figure 3", "DSPDC is faster than SPDC and SDCA on matrix risk minimisation",
-        "figure 3", findings,
-    )
+def _figure_3(there, form):
+    findings, known = [], set()
+    for problem in there:
+        if (problem.kind == "MatrixRisk" and problem.has(**CONSTANTS_3)
+                and problem.sizes in FIGURE_3):
+            known.add(problem.sizes)
+            findings += _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_3)
+    lacking = [sizes for sizes in FIGURE_3 if sizes not in known]
+    return findings + [_unknown("n={}, p={}, d={}".format(*sizes)) for sizes in lacking]
 
 
-def _figure_4(there):
+def _figure_4(there, form):
     chosen = [
         problem for problem in there if problem.kind == "MTLMNN" and problem.has(**CONSTANTS_4)
     ]
-
-    def findings(form):
-        found = [
-            finding for problem in chosen for finding in _against_both(problem, form, PAIRS_4)
-        ]
-        if not any(problem.data.get("source") == "aloi" for problem in chosen):
-            found.append(_unknown("aloi", "ALOI itself is not in the file"))
-        return found
-    return _by_form(
-        "figure 4", "DSPDC is faster than SPDC and SDCA on multi-task metric learning",
-        "figure 4", findings,
-    )
-
-
-def _dense(there):
-    chosen = [
-        problem for problem in there
-        if problem.data.get("materialize") is True or problem.kind == "Bundled"
-    ]
     findings = [
         finding for problem in chosen
-        for finding in _against(
-            problem, "spdc", wanted="slower",
-            chosen=lambda options: options.get("q") != 1.0 or isinstance(options["q"], int),
-        )
+        for finding in _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_4)
     ]
-    return [Verdict(
-        "dense", "DSPDC is not faster than SPDC on a general dense A", "section 4.1",
-        tuple(findings or [_unknown("dense A")]),
-    )]
+    if not any(problem.data.get("source") == "aloi" for problem in chosen):
+        findings.append(_unknown("aloi", "ALOI itself is not in the file"))
+    return findings
 
 
-def _eigendecompositions(there):
+def _dense(there, form):
+    def in_part(options):
+        return options.get("q") != 1.0 or isinstance(options["q"], int)
+    return [
+        finding for problem in there
+        if problem.data.get("materialize") is True or problem.kind == "Bundled"
+        for finding in _against(problem, "spdc", wanted="slower", chosen=in_part)
+    ] or [_unknown("dense A")]
+
+
+def _eigendecompositions(there, form):
     findings = []
     for problem in there:
         if problem.kind not in ("MatrixRisk", "MTLMNN") or ITERATIONS not in problem.rows:
             continue
         p = _blocks(problem)
-        for name, options in _solvers(problem, "dspdc").items():
-            m, q = _sizes(options)
+        for name, options in problem.solvers("dspdc").items():
+            m, q = options.get("m"), options.get("q")
+            is_share = isinstance(q, float) and 0.0 < q <= 1.0
+            if p is None or m in (None, "auto") or _stated(options) or not (
+                    is_share or _is_size(q)):
+                continue
             same = [
-                other for other, theirs in _same_m(problem, "spdc", m).items()
+                other for other, theirs in problem.solvers("spdc", m).items()
                 if theirs.get("steps") == "dspdc"
             ]
-            if m is None or "auto" in (m, q) or p is None or not same or _stated(options):
-                continue
-            if not _is_size(q) and not (isinstance(q, float) and 0.0 < q <= 1.0):
-                continue
-            findings.append(_work_of(problem, name, same[0], _count(q, p) / p))
-    return [Verdict(
-        "eigendecompositions", "With q of p blocks DSPDC does q/p of SPDC's eigendecompositions "
-        "an iteration and needs a similar number of iterations", "section 6.3",
-        tuple(findings or [_unknown("matrix problems")]),
-    )]
+            if same:
+                count = max(1, round(q * p)) if is_share else q
+                findings.append(_work_of(problem, name, same[0], count / p))
+    return findings or [_unknown("matrix problems")]
 
 
 def _is_size(value):
@@ -538,6 +448,7 @@ def _is_size(value):
 
 
 def _blocks(problem):
+    """How many blocks of columns a problem has, None if that is not known."""
     if problem.kind == "MatrixRisk":
         p = problem.data.get("p")
         return p if _is_size(p) else None
@@ -549,10 +460,6 @@ def _blocks(problem):
     return int(spdc.max()) if len(spdc) else None
 
 
-def _count(q, p):
-    return max(1, round(q * p)) if isinstance(q, float) else q
-
-
 def _work_of(problem, fast, slow, share):
     """Eigendecompositions an iteration, and iterations to the gaps, of two solvers."""
     def each(name):
@@ -562,9 +469,9 @@ def _work_of(problem, fast, slow, share):
     variant = f"{fast} over {slow}"
     mine, theirs = each(fast), each(slow)
     if not (math.isfinite(mine) and math.isfinite(theirs) and theirs > 0.0):
-        return _unknown(problem.setting, "no eigendecompositions to compare", variant)
+        return problem.unknown("no eigendecompositions to compare", variant)
     done = mine / theirs
-    one, other = _times(problem, fast), _times(problem, slow)
+    one, other = problem.runs.loc[fast], problem.runs.loc[slow]
     found = []
     for gap in GAPS:
         ratio = one[f"iterations to {gap:.0e}"] / other[f"iterations to {gap:.0e}"]
@@ -572,13 +479,13 @@ def _work_of(problem, fast, slow, share):
             found.append(_ratio(gap, ratio))
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
     if not found:
-        return _unknown(problem.setting, f"{text}; no stated gap was reached by both", variant)
+        return problem.unknown(f"{text}; no stated gap was reached by both", variant)
     good = done <= 1.1 * share and all(1 / SIMILAR <= r.median <= SIMILAR for r in found)
     return Finding(problem.setting, variant, HOLDS if good else FAILS, tuple(found),
                    f"{text}; ratios are of iterations")
 
 
-def _condition(there):
+def _condition(there, form):
     findings = []
     for problem in there:
         columns = "objective_Lambda_11", "objective_Lambda_p1"
@@ -588,38 +495,28 @@ def _condition(there):
         known = known[(np.isfinite(known) & (known >= 0.0)).all(axis=1)]
         if known.empty:
             continue
-        entry, row = known.iloc[0]
-        p, d = (problem.data.get(k) for k in "pd")
+        (entry, row), (_, p, d) = known.iloc[0], problem.sizes
         if not (_is_size(p) and _is_size(d)):
-            findings.append(_unknown(problem.setting, "p and d are not in the name of the data"))
+            findings.append(problem.unknown("p and d are not in the name of the data"))
             continue
         left, right = math.sqrt(entry) * p, math.sqrt(row) * d
         text = f"sqrt(Lambda_11) p = {left:.3g}, sqrt(Lambda_p1) d = {right:.3g}"
         if left > right:
             reason = f"the condition is not met: {text}"
-            findings.append(_unknown(problem.setting, reason, "DSPDC over SPDC"))
-            continue
-        findings += [
-            finding._replace(reason=f"{text}. {finding.reason}".strip())
-            for finding in _against(problem, "spdc", chosen=lambda options: not _stated(options))
-        ]
-    return [Verdict(
-        "condition", "DSPDC wins over SPDC on matrices where sqrt(Lambda_11) p <= "
-        "sqrt(Lambda_p1) d", "section 5.2", tuple(findings or [_unknown("matrix risk")]),
-    )]
+            findings.append(problem.unknown(reason, "DSPDC over SPDC"))
+        else:
+            findings += [
+                finding._replace(reason=f"{text}. {finding.reason}".strip())
+                for finding in _against(problem, "spdc", form=PARTITIONS)
+            ]
+    return findings or [_unknown("matrix risk")]
 
 
-def _tables(there):
-    findings = [
+def _tables(there, form):
+    return [
         _order(problem) for problem in there
-        if problem.kind in ("Factorized", "MatrixRisk") and _has_pair(problem, [(1, 1)])
-    ]
-    return [Verdict(
-        "tables", "The order of the methods' overall costs in tables 1 and 2 at (q, m) = (1, 1)",
-        "tables 1 and 2", tuple(findings or [
-            _unknown("DSPDC with m=1, q=1", "configs/tables.yml runs it")
-        ]),
-    )]
+        if problem.kind in ("Factorized", "MatrixRisk") and problem.has_pair([(1, 1)])
+    ] or [_unknown("DSPDC with m=1, q=1", "configs/tables.yml runs it")]
 
 
 #: Predicted costs that differ by less are not ordered.
@@ -638,17 +535,17 @@ def _order(problem):
     variant = "all methods with m = 1"
     if not {PREDICTED, *COSTS} <= set(problem.rows):
         reason = "the file has no predicted costs: it is of an earlier version"
-        return _unknown(problem.setting, reason, variant)
+        return problem.unknown(reason, variant)
     rows = problem.rows[np.isfinite(problem.rows[[PREDICTED, *COSTS]]).all(axis=1)]
     predicted = rows.groupby("solver_name", sort=False)[PREDICTED].first()
     if predicted.empty:
         reason = "no costs were predicted: the problem is too large, or no method has m = 1"
-        return _unknown(problem.setting, reason, variant)
+        return problem.unknown(reason, variant)
     each_pass, each_eigendecomposition = rows[[*COSTS]].iloc[0]
     for gap in reversed(GAPS):
         known = {}
         for solver, of_all in predicted.items():
-            runs = _times(problem, solver)
+            runs = problem.runs.loc[solver]
             cost = each_pass * runs[f"passes to {gap:.0e}"]
             if each_eigendecomposition and EIGENDECOMPOSITIONS in problem.rows:
                 cost += each_eigendecomposition * runs[f"eigendecompositions to {gap:.0e}"]
@@ -679,6 +576,45 @@ def _order(problem):
     return Finding(problem.setting, variant, outcome, (), text)
 
 
-CLAIMS = (
-    _figure_1, _figure_2, _figure_3, _figure_4, _dense, _eigendecompositions, _condition, _tables,
-)
+class Claim(NamedTuple):
+    """What the paper says and where, and `find(problems, form)`, which gives the findings."""
+
+    text: str
+    place: str
+    find: Callable
+    forms: tuple = ("",)
+
+
+CLAIMS = {
+    "figure 1": Claim(
+        "DSPDC is faster than SPDC and SDCA on factorised data, in all six settings",
+        "figure 1", _figure_1, FORMS,
+    ),
+    "figure 2": Claim(
+        "On reduced real data DSPDC and SPDC beat SDCA; DSPDC beats SPDC on covtype and rcv1 and "
+        "ties with it on real-sim", "figure 2", _figure_2, FORMS,
+    ),
+    "figure 3": Claim(
+        "DSPDC is faster than SPDC and SDCA on matrix risk minimisation", "figure 3", _figure_3,
+        FORMS,
+    ),
+    "figure 4": Claim(
+        "DSPDC is faster than SPDC and SDCA on multi-task metric learning", "figure 4", _figure_4,
+        FORMS,
+    ),
+    "dense": Claim(
+        "DSPDC is not faster than SPDC on a general dense A", "section 4.1", _dense
+    ),
+    "eigendecompositions": Claim(
+        "With q of p blocks DSPDC does q/p of SPDC's eigendecompositions an iteration and needs a "
+        "similar number of iterations", "section 6.3", _eigendecompositions,
+    ),
+    "condition": Claim(
+        "DSPDC wins over SPDC on matrices where sqrt(Lambda_11) p <= sqrt(Lambda_p1) d",
+        "section 5.2", _condition,
+    ),
+    "tables": Claim(
+        "The order of the methods' overall costs in tables 1 and 2 at (q, m) = (1, 1)",
+        "tables 1 and 2", _tables,
+    ),
+}

@@ -14,31 +14,7 @@ import numpy as np
 import seaborn as sns
 
 from ..engine.cache_dirs import write_whole
-from .claims import (
-    AS_STATED,
-    ELASTIC_NETS,
-    FIGURE_1,
-    FIGURE_2,
-    FIGURE_3,
-    PAIRS_1,
-    PAIRS_3,
-    PAIRS_4,
-    PARTITIONS,
-    form_of,
-    same_sizes,
-)
-from .results import (
-    PRIMAL_GAP,
-    PROBLEM,
-    UNCERTAINTY,
-    X_AXES,
-    band,
-    method_of,
-    parse,
-    problems,
-    titles,
-    with_primal_gap,
-)
+from . import claims, results
 
 #: Block sizes that figure 2 is drawn for, a row each; the paper does not give its own.
 PAIRS_2 = [(100, 0.5), (1000, 0.1)]
@@ -71,18 +47,17 @@ def gap_curves(frame, file, x="seconds"):
     Parameters
     ----------
     frame : DataFrame
-        Rows of result files; see `results.read_results`.
+        From `results.read_results`.
     file : path
         Where to write; the suffix decides the format, without one it is PNG.
     x : {"seconds", "passes", "updates", "eigendecompositions"}
-        Horizontal axis.
     """
-    column, text = X_AXES[x]
+    column, text = results.X_AXES[x]
     if column not in frame:
         raise ValueError(
             f"there is nothing to draw over {text}: the result files have no column {column}"
         )
-    shown = problems(frame)
+    shown = results.problems(frame)
     methods = list(dict.fromkeys(frame["solver_name"]))
     for count, most, what in (
         (len(shown), MOST_PANELS, "problems"), (len(methods), MOST_CURVES, "solvers")
@@ -92,7 +67,7 @@ def gap_curves(frame, file, x="seconds"):
                 f"the picture would be too large: the result files have {count} {what}, allowed "
                 f"are {most}; see the page of `report`"
             )
-    short = titles([key for key, _ in shown])
+    short = results.titles([key for key, _ in shown])
     columns = min(2, len(shown))
     rows = -(-len(shown) // columns)
     # Colours, markers and dashes differ together, so that the curves can be
@@ -121,7 +96,7 @@ def gap_curves(frame, file, x="seconds"):
         _finish(figure, panels, [file], columns)
 
 
-def paper_figures(frame, folder, notes=None):
+def paper_figures(frame, folder, notes):
     """Draw the paper's figures from what a frame has of them, as PNG and SVG.
 
     Panels show P(x) - P* over seconds, the median over the seeds and a band between their
@@ -131,9 +106,9 @@ def paper_figures(frame, folder, notes=None):
     Parameters
     ----------
     frame : DataFrame
-        See `results.read_results`.
+        From `results.read_results`.
     folder : path
-    notes : list or None
+    notes : list
         Gets a sentence for each figure that does not show all solvers.
 
     Returns
@@ -141,36 +116,31 @@ def paper_figures(frame, folder, notes=None):
     list of path
         The PNG files.
     """
-    frame = with_primal_gap(frame)
-    here = [(parse(dataset), parse(objective)[1], rows)
-            for (dataset, objective), rows in problems(frame)]
+    here = [(results.parse(dataset), results.parse(objective)[1], rows)
+            for (dataset, objective), rows in results.problems(results.with_primal_gap(frame))]
     written = []
     for name, title, grid in (
         ("figure1", "Factorised data", _grid_1(here)),
         ("figure2", "Reduced real data", _grid_2(here)),
         ("figure3", "Matrix risk", _grid_3(here)),
-        *(_grids_4(here)),
+        *_grids_4(here),
     ):
-        if any(rows is not None for row in grid for _, rows in row):
-            others = _not_drawn(grid, here)
-            written.append(_draw(title, grid, folder / name, others))
-            if others and notes is not None:
-                notes.append(
-                    f"{name} does not show {', '.join(others)}: not of the paper's comparison, or "
-                    "variants of what it shows"
-                )
+        shown = [rows for row in grid for _, rows in row if rows is not None]
+        if not shown:
+            continue
+        drawn = {solver for rows in shown for solver in _chosen(rows).values()}
+        keys = {tuple(rows[results.PROBLEM].iloc[0]) for rows in shown}
+        others = list(dict.fromkeys(
+            solver for *_, rows in here if tuple(rows[results.PROBLEM].iloc[0]) in keys
+            for solver in rows["solver_name"].unique() if solver not in drawn
+        ))
+        written.append(_draw(title, grid, folder / name, others))
+        if others:
+            notes.append(
+                f"{name} does not show {', '.join(others)}: not of the paper's comparison, or "
+                "variants of what it shows"
+            )
     return written
-
-
-def _not_drawn(grid, here):
-    """Names of the solvers on the problems of a figure that have no curve in it."""
-    shown = [rows for row in grid for _, rows in row if rows is not None]
-    drawn = {solver for rows in shown for solver in _chosen(rows).values()}
-    keys = {tuple(rows[PROBLEM].iloc[0]) for rows in shown}
-    return list(dict.fromkeys(
-        solver for *_, rows in here if tuple(rows[PROBLEM].iloc[0]) in keys
-        for solver in rows["solver_name"].unique() if solver not in drawn
-    ))
 
 
 def _chosen(rows):
@@ -197,23 +167,22 @@ def _grid_1(here):
                 here, "Factorized", n=n, p=p, d=d, materialize=False
             )
             if (constants.get("lambda1"), constants.get("lambda2")) == pair
-            and "DSPDC, as the paper states" in {
-                _role(name) for name in rows["solver_name"].unique()
-            }
+            and "DSPDC, as the paper states" in _chosen(rows)
         ]
-        return title, _with_sizes(found[0], *PAIRS_1[0]) if found else None
-    return [[panel(pair, *sizes) for sizes in FIGURE_1] for pair in ELASTIC_NETS]
+        return title, _with_sizes(found[0], *claims.PAIRS_1[0]) if found else None
+    return [[panel(pair, *sizes) for sizes in claims.FIGURE_1] for pair in claims.ELASTIC_NETS]
 
 
 def _grid_2(here):
     reduced = {}
     for (word, known), _, rows in here:
         if word == "LIBSVM" and known.get("reduction") == "feature":
-            reduced.setdefault(str(known.get("name", FIGURE_2[0])), (known.get("scale"), rows))
+            name = str(known.get("name", claims.FIGURE_2[0]))
+            reduced.setdefault(name, (known.get("scale"), rows))
     # Machines without rcv1 and real-sim may have other texts in their place.
-    others = [name for name in reduced if name not in FIGURE_2]
+    others = [name for name in reduced if name not in claims.FIGURE_2]
     columns = []
-    for name in (*FIGURE_2[1:], FIGURE_2[0]):
+    for name in (*claims.FIGURE_2[1:], claims.FIGURE_2[0]):
         other = others.pop(0) if name not in reduced and others else name
         scale, rows = reduced.get(other, (None, None))
         title = other if other == name else f"{other} for {name}"
@@ -229,12 +198,9 @@ def _grid_2(here):
 
 def _grid_3(here):
     grid = []
-    for n, p, d in FIGURE_3:
-        found = _find(here, "MatrixRisk", n=n, p=p, d=d)
-        rows = found[0][1] if found else None
-        grid.append([
-            (f"d={d}, m={m}, q={q}", _with_sizes(rows, m, q)) for m, q in PAIRS_3
-        ])
+    for n, p, d in claims.FIGURE_3:
+        _, rows = next(iter(_find(here, "MatrixRisk", n=n, p=p, d=d)), (None, None))
+        grid.append([(f"d={d}, m={m}, q={q}", _with_sizes(rows, m, q)) for m, q in claims.PAIRS_3])
     return grid
 
 
@@ -249,7 +215,7 @@ def _grids_4(here):
             while name in taken:
                 name, k = f"{base}_{k}", k + 1
             made.append((name, f"Multi-task metric learning, {source}", [[
-                (f"{source}, m={m}, q={q:g} p", _with_sizes(rows, m, q)) for m, q in PAIRS_4
+                (f"{source}, m={m}, q={q:g} p", _with_sizes(rows, m, q)) for m, q in claims.PAIRS_4
             ]]))
     return made
 
@@ -260,12 +226,12 @@ def _with_sizes(rows, m, q):
         return None
 
     def sizes(name):
-        method, options = method_of(name)
+        method, options = results.method_of(name)
         if method not in ("dspdc", "spdc", "sdca"):
             return None, None
         return options.get("m", 1), options.get("q", q)
     names = dict.fromkeys(rows["solver_name"])
-    same = [name for name in names if same_sizes(sizes(name), (m, q))]
+    same = [name for name in names if claims.same_sizes(sizes(name), (m, q))]
     if not same:
         return None
     return rows[rows["solver_name"].isin(same + [n for n in names if sizes(n)[0] == "auto"])]
@@ -273,7 +239,7 @@ def _with_sizes(rows, m, q):
 
 def _role(solver):
     """Which of `ROLES` a solver has, None if it is not of the paper's figures."""
-    method, options = method_of(solver)
+    method, options = results.method_of(solver)
     if method == "spdc":
         return "SPDC, DSPDC's steps" if options.get("steps") == "dspdc" else "SPDC"
     if method == "sdca":
@@ -281,27 +247,25 @@ def _role(solver):
     if method != "dspdc":
         return None
     auto, adaptive = "auto" in (options.get("m"), options.get("q")), options.pop("adaptive", False)
-    form = form_of(options)
+    form = claims.form_of(options)
     if adaptive:
         return "DSPDC, auto and adaptive" if auto and form else None
-    if auto:
-        return "DSPDC, auto" if form == PARTITIONS else None
-    roles = {AS_STATED: "DSPDC, as the paper states", PARTITIONS: "DSPDC, partitions"}
-    return roles.get(form)
+    if form == claims.AS_STATED:
+        return None if auto else "DSPDC, as the paper states"
+    return form and ("DSPDC, auto" if auto else "DSPDC, partitions")
 
 
-def _draw(title, grid, path, others=()):
+def _draw(title, grid, path, others):
+    """Write a figure; `others` are the solvers that it does not show."""
     height, width = len(grid), len(grid[0])
     with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.1):
         figure, panels = plt.subplots(
             height, width, figsize=(4.1 * width, 3.2 * height), squeeze=False
         )
-        curves = [[rows if rows is None else _medians(rows) for _, rows in row] for row in grid]
-        linear = _linear([found for row in curves for found in row if found])
-        for panel, (name, rows), found in zip(
-            panels.flat, (cell for row in grid for cell in row),
-            (found for row in curves for found in row), strict=True,
-        ):
+        cells = [cell for row in grid for cell in row]
+        curves = [rows if rows is None else _medians(rows) for _, rows in cells]
+        linear = _linear([found for found in curves if found])
+        for panel, (name, rows), found in zip(panels.flat, cells, curves, strict=True):
             panel.set_title(name.replace("$", r"\$"), fontsize=9.5)
             if not found:
                 text = "not measured" if rows is None else "none of the paper's methods"
@@ -309,10 +273,14 @@ def _draw(title, grid, path, others=()):
                            transform=panel.transAxes, color="0.4")
                 panel.set(xticks=[], yticks=[])
                 continue
-            _curves(panel, found, float(rows[UNCERTAINTY].iloc[0]), linear)
+            _curves(panel, found, float(rows[results.UNCERTAINTY].iloc[0]), linear)
         figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-        _finish(figure, panels, files, 3, [*ROLES, UNKNOWN], _few(others))
+        note = f"Not drawn: {', '.join(others[:6])}" if others else ""
+        if len(others) > 6:
+            note += f" and {len(others) - 6} more"
+        note = "\n".join(textwrap.wrap(note, 120))
+        _finish(figure, panels, files, 3, [*ROLES, UNKNOWN], note)
     return files[0]
 
 
@@ -320,7 +288,7 @@ def _medians(rows):
     """Of each role in the rows its median and band, as far as they are above zero."""
     found = {}
     for role, solver in _chosen(rows).items():
-        curve = band(rows[rows["solver_name"] == solver], "time", PRIMAL_GAP, 200)
+        curve = results.band(rows[rows["solver_name"] == solver], "time", results.PRIMAL_GAP, 200)
         found[role] = curve[(curve["x"] > 0) & (curve["median"] > 0)]
     return found
 
@@ -406,15 +374,6 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         figure.savefig(picture, format=kind, dpi=110, bbox_inches="tight")
         write_whole(file, picture.getvalue())
     plt.close(figure)
-
-
-def _few(solvers, most=6):
-    """A sentence on solvers that are not drawn."""
-    if not solvers:
-        return ""
-    names = ", ".join(solvers[:most])
-    rest = f" and {len(solvers) - most} more" if len(solvers) > most else ""
-    return "\n".join(textwrap.wrap(f"Not drawn: {names}{rest}", 120))
 
 
 def _wrapped(name, width=58):

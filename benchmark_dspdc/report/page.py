@@ -16,32 +16,7 @@ import numpy as np
 
 from ..engine.cache_dirs import write_whole
 from ..version import __version__
-from .claims import judge
-from .results import (
-    EIGENDECOMPOSITIONS,
-    GAPS,
-    NAMES,
-    PASSES,
-    QUANTILES,
-    UNFINISHED,
-    X_AXES,
-    Y_AXES,
-    axes_of,
-    band,
-    best_values,
-    label,
-    mean_points,
-    medians,
-    of_matrices,
-    performance_profile,
-    problems,
-    speedups,
-    thinned,
-    titles,
-    to_targets,
-    unfinished,
-    with_primal_gap,
-)
+from . import results
 
 #: Colours that the colour-blind can tell apart (Okabe and Ito), with dashes and markers.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c6d1f")
@@ -61,7 +36,7 @@ MACHINE = (
 POINTS = 70
 
 
-def write_page(frame, file, origin, verdicts=None):
+def write_page(frame, file, origin, verdicts):
     """Write the page of a frame of results.
 
     Parameters
@@ -71,11 +46,10 @@ def write_page(frame, file, origin, verdicts=None):
     file : path
     origin : str
         What the page is about: names of the result files.
-    verdicts : list of Verdict or None
-        None to judge here.
+    verdicts : list of Verdict
     """
-    made = page_data(frame, origin, judge(frame) if verdicts is None else verdicts)
-    write_html(resources.files(__package__).joinpath("page.html"), made, file)
+    template = resources.files(__package__).joinpath("page.html")
+    write_html(template, page_data(frame, origin, verdicts), file)
 
 
 def write_html(template, data, file):
@@ -90,43 +64,41 @@ def write_html(template, data, file):
         HELPERS=folder.joinpath("common.js").read_text("utf-8"),
     )
     # In one go: what is filled in is not looked at again.
-    text = template.read_text("utf-8")
-    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
+    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], template.read_text("utf-8"))
     write_whole(file, text)
 
 
 def page_data(frame, origin, verdicts):
     """Everything that the page shows, in plain numbers and strings."""
-    frame = with_primal_gap(frame)
-    stars = best_values(frame)
+    frame = results.with_primal_gap(frame)
     solvers = list(dict.fromkeys(frame["solver_name"]))
-    short = titles([key for key, _ in problems(frame)])
-    runs = to_targets(frame, GAPS)
-    middle = medians(runs)
+    short = results.titles([key for key, _ in results.problems(frame)])
+    runs = results.to_targets(frame, results.GAPS)
+    middle = results.medians(runs)
     ordered, sorted_middle = runs.sort_index(), middle.sort_index()
     return dict(
         origin=f"{origin}; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         # Those on the seeds first: the page hides all but a few.
         notes=_notes(frame) + list(frame.attrs.get("notes", [])),
-        gaps=[label(gap) for gap in GAPS],
+        gaps=[results.label(gap) for gap in results.GAPS],
         styles=styles(solvers),
         problems=[
             dict(title=short[key], full=f"{key[0]}, {key[1]}") | _problem(
-                rows, stars.loc[key], ordered.loc[key], sorted_middle.loc[key]
+                rows, ordered.loc[key], sorted_middle.loc[key]
             )
-            for key, rows in problems(frame)
+            for key, rows in results.problems(frame)
         ],
         profiles=[{
             solver: [count, _plain(factors), _plain(shares)]
-            for solver, (count, factors, shares) in performance_profile(
+            for solver, (count, factors, shares) in results.performance_profile(
                 middle[f"seconds to {gap:.0e}"]
             ).items()
-        } for gap in GAPS],
+        } for gap in results.GAPS],
         rates=_rates(frame, short),
-        unfinished=dict(gap=label(UNFINISHED), rows=[
+        unfinished=dict(gap=results.label(results.UNFINISHED), rows=[
             [short[key[:2]], key[2], *map(_number, row)]
-            for key, row in unfinished(frame).iterrows()
+            for key, row in results.unfinished(frame).iterrows()
         ]),
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
@@ -152,7 +124,7 @@ def styles(solvers):
 
 
 def _notes(frame):
-    repetitions = frame.groupby(NAMES)["idx_rep"].nunique()
+    repetitions = frame.groupby(results.NAMES)["idx_rep"].nunique()
     if repetitions.max() == 1:
         return ["Every run was made once: there is no spread, and a verdict rests on one seed."]
     if repetitions.min() < repetitions.max():
@@ -161,21 +133,21 @@ def _notes(frame):
     return []
 
 
-def _problem(rows, star, runs, middle):
-    matrices = of_matrices(rows)
-    work = EIGENDECOMPOSITIONS if matrices else PASSES
+def _problem(rows, runs, middle):
+    matrices = results.of_matrices(rows)
+    work = "eigendecompositions" if matrices else "passes"
     solvers = list(dict.fromkeys(rows["solver_name"]))
     targets = []
-    for gap in GAPS:
+    for gap in results.GAPS:
         seconds = f"seconds to {gap:.0e}"
         known = middle[seconds].reindex(solvers)
         # As in the medians, what was not reached took for ever.
         spread = runs[seconds].fillna(np.inf).groupby(level=0).quantile(
-            list(QUANTILES), interpolation="nearest"
+            list(results.QUANTILES), interpolation="nearest"
         ).unstack()
         reached = known[np.isfinite(known)].sort_values()
         targets.append(dict(
-            label=label(gap), best=None if reached.empty else _number(reached.iloc[0]),
+            label=results.label(gap), best=None if reached.empty else _number(reached.iloc[0]),
             rows=[dict(
                 solver=solver, seconds=_number(known[solver]),
                 low=_number(spread.loc[solver].iloc[0]), high=_number(spread.loc[solver].iloc[1]),
@@ -183,29 +155,29 @@ def _problem(rows, star, runs, middle):
             ) for solver in solvers],
             speedups=dict(
                 solvers=list(reached.index),
-                values=[_plain(row) for row in speedups(reached).to_numpy()],
+                values=[_plain(row) for row in results.speedups(reached).to_numpy()],
             ),
         ))
-    name = work.removeprefix("objective_")
     errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
     return dict(
         repetitions=int(rows["idx_rep"].nunique()),
-        star=_number(star["star"], 12), uncertainty=_number(star["uncertainty"]), targets=targets,
+        star=_number(rows["objective_value"].min(), 12),
+        uncertainty=_number(rows[results.UNCERTAINTY].iloc[0]), targets=targets,
         curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
         rows=[dict(
             solver=solver, final=float(middle.loc[solver, "final gap"]),
             error=_number(middle.loc[solver, "test error"]) if errors else None,
             targets=[dict(
                 seconds=_number(middle.loc[solver, f"seconds to {gap:.0e}"]),
-                work=_number(middle.loc[solver, f"{name} to {gap:.0e}"]),
-            ) for gap in GAPS],
+                work=_number(middle.loc[solver, f"{work} to {gap:.0e}"]),
+            ) for gap in results.GAPS],
         ) for solver in solvers],
     )
 
 
 def _curves(rows):
     """For each pair of axes the median and the band of each solver."""
-    across, up = axes_of(rows, X_AXES), axes_of(rows, Y_AXES)
+    across, up = results.axes_of(rows, results.X_AXES), results.axes_of(rows, results.Y_AXES)
     needed = dict.fromkeys(axis[0] for axis in (*across.values(), *up.values()))
     solvers = list(rows.groupby("solver_name", sort=False)[["idx_rep", *needed]])
     made = {}
@@ -214,7 +186,7 @@ def _curves(rows):
         for name, (x, x_text) in across.items():
             curves = {}
             for solver, own in solvers:
-                found = band(own, x, column, POINTS)
+                found = results.band(own, x, column, POINTS)
                 # Neither axis has room for zero where it is in logarithms.
                 found = found[found["x"] > 0]
                 if logarithmic:
@@ -237,14 +209,15 @@ def _rates(frame, short):
         return []
     known = frame[np.isfinite(frame["objective_predicted_rate"])]
     found = []
-    for key, rows in problems(known):
+    for key, rows in results.problems(known):
         curves = {}
         for solver, own in rows.groupby("solver_name", sort=False):
-            points = mean_points(own)
+            points = results.mean_points(own)
             points = points[(points["measured"] > 0) & (points["predicted"] > 0)]
             if len(points):
-                points = points.iloc[thinned(len(points), POINTS)]
-                curves[solver] = [_plain(points[c]) for c in (PASSES, "measured", "predicted")]
+                points = points.iloc[results.thinned(len(points), POINTS)]
+                columns = results.PASSES, "measured", "predicted"
+                curves[solver] = [_plain(points[column]) for column in columns]
         if curves:
             found.append(dict(title=short[key], curves=curves))
     return found
@@ -253,11 +226,9 @@ def _rates(frame, short):
 def _machine(frame):
     rows = []
     for column, name in MACHINE:
-        if column in frame:
-            values = [str(v) for v in dict.fromkeys(frame[column]) if v is not None and v == v]
-            if values:
-                text = ", ".join(values[:4]) + (" ..." if len(values) > 4 else "")
-                rows.append([name, text])
+        values = list(map(str, frame[column].dropna().unique())) if column in frame else []
+        if values:
+            rows.append([name, ", ".join(values[:4]) + (" ..." if len(values) > 4 else "")])
     return rows
 
 

@@ -6,6 +6,7 @@ What a file says that it unpacks to is checked before anything is read. As a fil
 read in batches, and no further than to the limit. Names are held to what this benchmark writes.
 """
 
+import contextlib
 import os
 import unicodedata
 from collections import Counter
@@ -39,49 +40,41 @@ UNSHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def read_plain(file):
-    """The columns of a parquet file that hold numbers, words and truth values.
+    """The columns of a parquet file that hold numbers, words and truth values, as a DataFrame.
 
-    Parameters
-    ----------
-    file : path
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    ValueError
-        If it is not a parquet file, is damaged, has two columns of one name, or is larger than
-        `MAX_CELLS` or `MAX_BYTES` allow.
+    A ValueError says if it is not a parquet file, is damaged, has two columns of one name, or is
+    larger than `MAX_FOOTER`, `MAX_CELLS` or `MAX_BYTES` allow.
     """
-    try:
-        _check_footer(file)
+    with _readable(file):
+        with open(file, "rb") as stream:
+            stream.seek(-8, os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+        if length > MAX_FOOTER:
+            raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
         with _opened(file) as parquet:
             fields, sizes = list(parquet.schema_arrow), _sizes(parquet.metadata)
-    except Exception as error:
-        raise _unreadable(file, error) from None
     (name, count), = Counter(field.name for field in fields).most_common(1) or [("", 0)]
     if count > 1:
         raise ValueError(f"{file} is not a result of this benchmark: {count} columns are {name!r}")
     for what, given, most in zip(("cells", "bytes"), sizes, (MAX_CELLS, MAX_BYTES), strict=True):
-        _check_size(file, f"it says that it has {given} {what}", given, most)
+        if given > most:
+            raise ValueError(f"{file} is too large: it says that it has {given} {what}, allowed "
+                             f"are {most}")
     words = [field.name for field in fields if _is_words(field.type)]
     plain = [field.name for field in fields if _is_words(field.type) or _is_number(field.type)]
     batches, total = [], 0
     # As dictionaries, in which a word that every row repeats is there once.
-    try:
-        with _opened(file, read_dictionary=words) as parquet:
-            schema = pa.schema([parquet.schema_arrow.field(name) for name in plain])
-            for batch in parquet.iter_batches(BATCH, columns=plain, use_threads=False):
-                batches.append(batch.select(plain))
-                batches[-1].validate(full=True)
-                total += sum(map(_length, batches[-1].columns))
-                if total > MAX_BYTES:
-                    break
-    except Exception as error:
-        raise _unreadable(file, error) from None
-    _check_size(file, f"it unpacks to {total} bytes or more", total, MAX_BYTES)
+    with _readable(file), _opened(file, read_dictionary=words) as parquet:
+        schema = pa.schema([parquet.schema_arrow.field(name) for name in plain])
+        for batch in parquet.iter_batches(BATCH, columns=plain, use_threads=False):
+            batches.append(batch.select(plain))
+            batches[-1].validate(full=True)
+            total += sum(map(_length, batches[-1].columns))
+            if total > MAX_BYTES:
+                break
+    if total > MAX_BYTES:
+        raise ValueError(f"{file} is too large: it unpacks to {total} bytes or more, allowed are "
+                         f"{MAX_BYTES}")
     table = pa.Table.from_batches(batches, schema)
     for k, name in enumerate(plain):
         if name in words:
@@ -116,13 +109,14 @@ def shown(text):
     return "".join(ascii(c)[1:-1] if unshown_in(c) else c for c in text)
 
 
-def _check_footer(file):
-    """Raise if a file says more of itself than anyone should read."""
-    with open(file, "rb") as stream:
-        stream.seek(-8, os.SEEK_END)
-        length = int.from_bytes(stream.read(4), "little")
-    if length > MAX_FOOTER:
-        raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
+@contextlib.contextmanager
+def _readable(file):
+    """Whatever goes wrong inside is wrong with the file."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{file} is not a readable parquet file: {reason}") from None
 
 
 def _opened(file, **options):
@@ -143,11 +137,6 @@ def _sizes(metadata):
     return rows * max(metadata.num_columns, 1), sum(group.total_byte_size for group in groups)
 
 
-def _check_size(file, said, given, most):
-    if given > most:
-        raise ValueError(f"{file} is too large: {said}, allowed are {most}")
-
-
 def _is_words(kind):
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -164,8 +153,3 @@ def _length(column):
         return column.nbytes
     lengths = pc.binary_length(column.dictionary).cast(pa.int64())
     return pc.sum(lengths.take(column.indices)).as_py() or 0
-
-
-def _unreadable(file, error):
-    reason = " ".join(str(error).split())
-    return ValueError(f"{file} is not a readable parquet file: {reason}")

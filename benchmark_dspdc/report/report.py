@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .claims import FAILS, HOLDS, UNKNOWN, judge
 from .results import read_results
+from .summary import plain_table
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 
@@ -53,8 +52,7 @@ def write_report(files, folder, console=None, notes=()):
 
 def print_verdicts(verdicts, console):
     """A table of all claims."""
-    table = Table(title="the paper's claims", title_justify="left", title_style="bold",
-                  box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = plain_table("the paper's claims")
     table.add_column("claim", overflow="fold")
     table.add_column("in the paper")
     table.add_column("DSPDC")

@@ -57,8 +57,7 @@ REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, 
 
 def newest_result(folder=Path("outputs")):
     """The parquet file written last under `folder`."""
-    files = folder.glob("*.parquet")
-    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
+    newest = max(folder.glob("*.parquet"), key=lambda file: file.stat().st_mtime, default=None)
     if newest is None:
         raise ValueError(
             f"no result file under {folder}/; run `make run` first or name a parquet file"
@@ -76,8 +75,12 @@ def read_results(files):
     """
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
-        frames.append(_read(file).assign(_file=k))
-        _check_counts(frames, file)
+        try:
+            frames.append(_read(file).assign(_file=k))
+            _check_counts(frames, file)
+        except ValueError as error:
+            # It may quote the file.
+            raise ValueError(shown(str(error))) from None
         notes += _lacking(frames[-1], file)
     frame = pd.concat(frames, ignore_index=True)
     last = frame.groupby(NAMES, sort=False)["_file"].transform("max")
@@ -126,11 +129,6 @@ def diverged(frame):
     return ~ended | blown_up | lost
 
 
-def without_diverged(frame):
-    """The frame without any point of a run that diverged, also those from before it did."""
-    return frame[~diverged(frame)]
-
-
 def _check_counts(frames, file):
     """Raise if the files up to this one have more than can be put into tables."""
     runs = pd.concat([frame[RUN].drop_duplicates() for frame in frames]).drop_duplicates()
@@ -143,16 +141,15 @@ def _check_counts(frames, file):
     ):
         if count > most:
             with_others = " with those named before it," if len(frames) > 1 else ""
-            raise ValueError(shown(
+            raise ValueError(
                 f"{file} is too large:{with_others} it has {count} {what}, allowed are {most}"
-            ))
+            )
 
 
 def _lacking(frame, file):
     """Sentences on methods that a file has on one problem but not on another."""
-    runs = frame.groupby(RUN, sort=False).size().index
-    found = {key[:3] for key in runs}
-    where, solvers = dict.fromkeys(key[:2] for key in runs), dict.fromkeys(key[2] for key in runs)
+    found = dict.fromkeys(frame.groupby(NAMES, sort=False).size().index)
+    where, solvers = (dict.fromkeys(key[part] for key in found) for part in (slice(2), 2))
     missing = [(*p, s) for p in where for s in solvers if (*p, s) not in found]
     if not missing:
         return []
@@ -170,41 +167,26 @@ def _some_names(keys, most=5):
 
 
 def _read(file):
-    """The rows of a file; an error may quote it, and is made fit to be shown."""
-    try:
-        return _checked(file)
-    except ValueError as error:
-        raise ValueError(shown(str(error))) from None
-
-
-def _checked(file):
+    """The rows of a file, checked."""
     if not file.exists():
         raise ValueError(f"no such file: {file}")
-    frame = read_plain(file)
+    frame, wrong = read_plain(file), f"{file} is not a result of this benchmark: "
     missing = [c for c in REQUIRED if c not in frame.columns]
     if missing:
-        raise ValueError(
-            f"{file} is not a result of this benchmark: it has no column {', '.join(missing)} of "
-            "numbers or words"
-        )
+        raise ValueError(f"{wrong}it has no column {', '.join(missing)} of numbers or words")
     if frame.empty:
         raise ValueError(f"{file} has no rows: no run of it ended well")
     for column in NAMES:
         check_names(frame[column].unique(), column, file)
-    for column in frame.columns:
+    for column in frame.columns.difference(NAMES, sort=False):
         if column in REQUIRED or column.startswith("objective_"):
-            if column in NAMES:
-                continue
             if not pd.api.types.is_numeric_dtype(frame[column]):
                 raise ValueError(
-                    f"{file} is not a result of this benchmark: column {column} holds "
-                    f"{frame[column].dtype}, not numbers"
+                    f"{wrong}column {column} holds {frame[column].dtype}, not numbers"
                 )
             frame[column] = frame[column].astype(float)
     if not np.isfinite(frame["idx_rep"]).all():
-        raise ValueError(
-            f"{file} is not a result of this benchmark: column idx_rep has a row without a number"
-        )
+        raise ValueError(f"{wrong}column idx_rep has a row without a number")
     return frame
 
 
@@ -235,18 +217,19 @@ TELLING = ("name", "source", "n", "p", "d")
 def titles(keys):
     """Short names of problems: what tells them apart, and the sizes of the data."""
     parsed = [(*parse(dataset), parse(objective)[1]) for dataset, objective in keys]
-    values = {}
-    for problem in parsed:
-        for place in (1, 2):
-            for name, value in problem[place].items():
-                values.setdefault((place, name), set()).add(str(value))
 
-    def differs(place, name):
-        return len(values[place, name]) > 1
+    def telling(place):
+        """Parameters in this place with several values."""
+        values = {}
+        for problem in parsed:
+            for name, value in problem[place].items():
+                values.setdefault(name, set()).add(str(value))
+        return {name for name, known in values.items() if len(known) > 1}
+    of_data, of_objective = telling(1).union(TELLING), telling(2)
     found = []
     for kind, data, constants in parsed:
-        shown = [f"{k}={v}" for k, v in data.items() if k in TELLING or differs(1, k)]
-        rest = [f"{k}={v}" for k, v in constants.items() if differs(2, k)]
+        shown = [f"{k}={v}" for k, v in data.items() if k in of_data]
+        rest = [f"{k}={v}" for k, v in constants.items() if k in of_objective]
         found.append(f"{kind}[{', '.join(shown)}]" + (f" {', '.join(rest)}" if rest else ""))
     if len(set(found)) < len(found):
         return {key: f"{key[0]}, {key[1]}" for key in keys}
@@ -265,10 +248,8 @@ def of_matrices(frame):
 
 def label(target):
     """A gap as people write it: 1e-6, not 1e-06."""
-    mantissa, exponent = f"{target:.3g}", f"{target:.0e}".split("e")[1]
-    if float(f"1e{int(exponent)}") == target:
-        return f"1e{int(exponent)}"
-    return mantissa
+    power = f"1e{int(f'{target:.0e}'.split('e')[1])}"
+    return power if float(power) == target else f"{target:.3g}"
 
 
 def to_targets(frame, targets):
@@ -276,21 +257,15 @@ def to_targets(frame, targets):
 
     A run's time to a target is that of its first certified point at or below
     it; NaN if there is none or the run diverged later. Work is in passes, and in
-    eigendecompositions and iterations where the file has them.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by dataset, objective, solver and repetition.
+    eigendecompositions and iterations where the file has them. The DataFrame is indexed by `RUN`.
     """
     # Runs that begin anew with each budget need not take longer each time.
     last = frame.groupby(RUN, sort=False).tail(1).set_index(RUN)
-    ordered = without_diverged(frame).sort_values("time", kind="stable")
+    ordered = frame[~diverged(frame)].sort_values("time", kind="stable")
     out = pd.DataFrame(index=last.index)
     for target in targets:
         reached = ordered[ordered[GAP] <= target]
-        first = reached.groupby(RUN, sort=False).head(1).set_index(RUN)
-        first = first.reindex(out.index)
+        first = reached.groupby(RUN, sort=False).head(1).set_index(RUN).reindex(out.index)
         out[f"seconds to {target:.0e}"] = first["time"]
         for work in (PASSES, EIGENDECOMPOSITIONS, ITERATIONS):
             if work in frame:
@@ -305,13 +280,9 @@ def to_targets(frame, targets):
 def unfinished(frame, target=UNFINISHED):
     """The solvers whose runs, most of them, ended above a gap, and how far they were from it.
 
-    Returns
-    -------
-    DataFrame
-        Indexed by dataset, objective and solver: medians over the repetitions of `gap`, the
-        least one of a run, `seconds`, how long it was run, and `needed`, the seconds that it
-        would take to the target at the rate of the second half of its time; infinite if the
-        gap did not fall any more.
+    A DataFrame indexed by `NAMES`, with medians over the repetitions of `gap`, the least one of a
+    run, `seconds`, how long it was run, and `needed`, the seconds that it would take to the target
+    at the rate of the second half of its time; infinite if the gap did not fall any more.
     """
     found = []
     for key, own in frame.groupby(RUN, sort=False):
@@ -335,42 +306,28 @@ def medians(runs):
     return runs.fillna(np.inf).groupby(NAMES, sort=False).median()
 
 
-def best_values(frame):
-    """The best certified P* of each problem.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by dataset and objective: `star`, the least P(x) of all runs, and
-        `uncertainty`, how much less the optimum may be: it lies in
-        [star - uncertainty, star].
-    """
-    by = problems(frame)
-    star, dual = by["objective_value"].min(), by["objective_dual"].max()
-    return pd.DataFrame(dict(star=star, uncertainty=(star - dual).clip(lower=0.0)))
-
-
 def with_primal_gap(frame):
-    """The frame with P(x) - P*, P* being the least value known, and how uncertain that is."""
-    best = best_values(frame).reindex(pd.MultiIndex.from_frame(frame[PROBLEM]))
-    gap = frame["objective_value"].to_numpy() - best["star"].to_numpy()
-    out = frame.assign(**{PRIMAL_GAP: gap, UNCERTAINTY: best["uncertainty"].to_numpy()})
-    out.attrs.update(frame.attrs)
-    return out
+    """The frame with P(x) - P*, P* being the least P(x) of all runs, and how uncertain that is.
+
+    The optimum lies in [P* - uncertainty, P*].
+    """
+    by, value = problems(frame), frame["objective_value"]
+    star = by["objective_value"].transform("min")
+    uncertainty = (star - by["objective_dual"].transform("max")).clip(lower=0.0)
+    return frame.assign(**{PRIMAL_GAP: value - star, UNCERTAINTY: uncertainty})
 
 
 _kept = (None, None)
 
 
 def rows_of(frame, dataset, objective):
-    """The rows of a problem, with its primal gap; none if it is not in the frame.
+    """The rows of a problem, with its primal gap, without runs that diverged; maybe none.
 
-    Runs that diverged are left out, as by `read_results`. For views that are asked for one by
-    one: what belongs to the frame asked for last is kept.
+    For views that are asked for one by one: what belongs to the frame asked for last is kept.
     """
     global _kept
     if _kept[0] is not frame:
-        full = with_primal_gap(without_diverged(frame))
+        full = with_primal_gap(frame[~diverged(frame)])
         _kept = frame, dict(iter(problems(full)))
     return _kept[1].get((dataset, objective), frame.iloc[:0])
 
@@ -403,7 +360,7 @@ QUANTILES = (0.1, 0.9)
 def axes_of(frame, axes):
     """Of `X_AXES` or `Y_AXES`, those that some row of the frame has a number for."""
     def known(column):
-        return column in frame and bool((frame[column].notna() & (frame[column] != 0)).any())
+        return column in frame and (frame[column].fillna(0) != 0).any()
     return {name: axis for name, axis in axes.items() if known(axis[0])}
 
 
@@ -413,24 +370,11 @@ def thinned(count, most):
 
 
 def band(runs, x, y, points=150):
-    """Median and quantiles over repetitions of a solver's curve.
+    """Median and quantiles over repetitions of a solver's curve, at about so many points at most.
 
-    Between two points of a repetition its curve keeps the value of the first,
-    and after its last point that of the last.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of one solver on one problem.
-    x, y : str
-        Columns.
-    points : int
-        About so many at most.
-
-    Returns
-    -------
-    DataFrame
-        With `x`, `median`, `low` and `high`.
+    Of the rows of one solver on one problem and two of their columns: a DataFrame with `x`,
+    `median`, `low` and `high`. Between two points of a repetition its curve keeps the value of the
+    first, and after its last point that of the last.
     """
     repetitions = runs["idx_rep"].to_numpy()
     across, up = runs[x].to_numpy(float), runs[y].to_numpy(float)
@@ -438,7 +382,7 @@ def band(runs, x, y, points=150):
     curves = []
     for k in np.unique(repetitions[known]):
         own = np.flatnonzero(known & (repetitions == k))
-        own = own[np.argsort(across[own], kind="stable")]
+        own = own[across[own].argsort(kind="stable")]
         curves.append((across[own], up[own]))
     if not curves:
         return pd.DataFrame(columns=["x", "median", "low", "high"], dtype=float)
@@ -447,9 +391,7 @@ def band(runs, x, y, points=150):
     grid = np.unique(np.concatenate([at for at, _ in curves]))
     grid = grid[grid >= first]
     grid = grid[thinned(len(grid), points)]
-    values = np.array([
-        held[np.searchsorted(at, grid, side="right") - 1] for at, held in curves
-    ])
+    values = [held[np.searchsorted(at, grid, side="right") - 1] for at, held in curves]
     low, median, high = np.quantile(values, (QUANTILES[0], 0.5, QUANTILES[1]), axis=0)
     return pd.DataFrame(dict(x=grid, median=median, low=low, high=high))
 
@@ -457,8 +399,7 @@ def band(runs, x, y, points=150):
 def mean_points(runs):
     """Means over repetitions of iterations, passes, P(x) - D(y), and each one's predicted gap.
 
-    At the points that all repetitions reached. The predicted gap is gap_0 (1 - rate)^t
-    after t iterations.
+    At the points that all repetitions reached. It is gap_0 (1 - rate)^t after t iterations.
     """
     runs = runs.sort_values("stop_val")
     first = runs.groupby("idx_rep")["objective_own_gap"].transform("first")
@@ -474,33 +415,18 @@ def mean_points(runs):
 def speedups(seconds):
     """How many times as fast the row's solver is as the column's, NaN if either did not arrive.
 
-    Parameters
-    ----------
-    seconds : Series
-        Of each solver, infinite where it did not get there.
+    `seconds` is a Series by solver, infinite where it did not get there.
     """
-    known = seconds.replace(np.inf, np.nan)
-    return pd.DataFrame(
-        known.to_numpy()[None, :] / known.to_numpy()[:, None], index=known.index,
-        columns=known.index,
-    )
+    known = seconds.replace(np.inf, np.nan).to_numpy()
+    return pd.DataFrame(known / known[:, None], index=seconds.index, columns=seconds.index)
 
 
 def performance_profile(seconds, most=100.0):
-    """Share of problems that each solver solves within a factor of the fastest.
+    """Share of problems that each solver solves within a factor, `most` at most, of the fastest.
 
-    Parameters
-    ----------
-    seconds : Series
-        Indexed by dataset, objective and solver.
-    most : float
-        The largest factor.
-
-    Returns
-    -------
-    dict
-        For each solver, of how many problems it was run on, and two arrays: factors at which
-        the share grows, and the share from there on, of the problems that it was run on.
+    `seconds` is a Series by dataset, objective and solver. For each solver there are the number of
+    problems it was run on, and two arrays: factors at which the share grows, and the share from
+    there on, of these problems.
     """
     best = seconds.groupby(level=[0, 1]).transform("min")
     solved = seconds[np.isfinite(best)]

@@ -18,6 +18,12 @@ from .results import label, medians, of_matrices, problems, read_results, to_tar
 TARGETS = (1e-3, 1e-6)
 MATRIX_TARGETS = (1e-2, 1e-3, 1e-4)
 
+def plain_table(title):
+    """A table with a bold title and no lines but the one under its head."""
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+                 padding=(0, 1, 0, 0))
+
+
 def print_summary(files, console=None):
     """Print the table of result files, the fastest method of each problem marked."""
     console = console or Console()
@@ -27,15 +33,10 @@ def print_summary(files, console=None):
         matrices = of_matrices(rows)
         targets = MATRIX_TARGETS if matrices else TARGETS
         work = "eigendecompositions" if matrices else "passes"
-        runs = to_targets(rows, targets)
         # A median over repetitions of which some did not get there is not a time
         # to the target; it is shown only if at least half did.
-        problem = medians(runs)
-        title = escape(f"{dataset}\n{objective}")
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-        )
+        problem = medians(to_targets(rows, targets))
+        table = plain_table(escape(f"{dataset}\n{objective}"))
         table.add_column("method", overflow="fold")
         for target in targets:
             table.add_column(f"s to {label(target)}", justify="right")
