@@ -239,7 +239,7 @@ def prepare(cls, problem, options):
     if len(problem.x_shape) > 1:
         # Few rows or few columns decide which products are kept.
         names = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
-        sizes = [{"m": 1, "q": 1.0}, {"m": 1.0, "q": 1}]
+        sizes = [{"m": 1, "q": 1}, {"m": 1.0, "q": 1}]
         sizes = [{k: v for k, v in size.items() if k in names} for size in sizes]
     for size in sizes:
         algorithm = cls(tiny, **options, **size)
