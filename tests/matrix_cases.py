@@ -121,7 +121,9 @@ SMALL = {
     "one block": lambda loss: risk_problem(loss, n=12, p=1, d=4),
     "numbers": lambda loss: risk_problem(loss, n=12, p=4, d=1),
     "trace": lambda loss: trace_problem(n=12, p=3, d=3),
-    "metrics": lambda loss: metric_problem(loss, sizes=(4, 4, 4), d=3, n_impostors=1),
+    "metrics": lambda loss, **moduli: metric_problem(
+        loss, sizes=(4, 4, 4), d=3, n_impostors=1, **moduli
+    ),
     "shared metric": lambda loss: metric_problem(
         loss, "shared", sizes=(4, 4, 4), d=3, n_impostors=1
     ),

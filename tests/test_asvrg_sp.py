@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 import transcriptions_field as authors
-from conftest import LOSSES, OPERATORS, daily, make_factors, make_labels, make_problem
-from matrix_cases import PROBLEMS, SMALL, metric_problem, random_psd
+from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
+from matrix_cases import PROBLEMS, SMALL, random_psd
 from transcriptions_asvrg import asvrg_sp, lipschitz2, matrix_asvrg_sp
 
-from benchmark_dspdc import erm, solve
+from benchmark_dspdc import solve
 from benchmark_dspdc.engine.sampling import generator
 from benchmark_dspdc.engine.symmetric import pack, unpack
 from benchmark_dspdc.methods import METHODS
@@ -287,16 +287,6 @@ def test_the_gap_closes(operator, loss, sampling):
     assert result.history["own_gap"].iloc[-1] <= 1e-4
 
 
-def test_the_gap_closes_with_zeros_in_the_data():
-    A = with_zeros()
-    for given in (A, scipy.sparse.csr_array(A), (A, np.eye(12)), np.zeros((4, 3))):
-        b = make_labels(A, "smoothed_hinge")[:as_operator(given).shape[0]]
-        # Zeros are stored in factors, all of whose entries are drawn alike.
-        for sampling in SAMPLINGS[1:] if isinstance(given, tuple) else SAMPLINGS:
-            problem = erm(given, b, "smoothed_hinge", 1e-3, 0.1)
-            assert solve(problem, "asvrg_sp", tol=1e-8, sampling=sampling).status == "converged"
-
-
 def optimum(loss, lambda1=0.01, lambda2=0.1, **size):
     """x and y of the solution, by the transcription of another method."""
     problem = make_problem("dense", loss, lambda1, lambda2, **size)
@@ -403,15 +393,3 @@ def test_options_are_checked():
             solve(problem, "asvrg_sp", **options)
     assert method(problem).info["batch"] == 42
     assert method(problem, batch=10 ** 6).info["batch"] == 360
-
-
-def test_equal_seeds_give_equal_runs_however_they_are_cut():
-    for problem in (make_problem("csr"), metric_problem().problem):
-        one, other, third = (method(problem, seed=seed) for seed in (4, 4, 5))
-        one.advance(12)
-        for count in (1, 5, 6):
-            other.advance(count)
-        third.advance(12)
-        np.testing.assert_array_equal(one.x, other.x)
-        np.testing.assert_array_equal(one.y, other.y)
-        assert np.any(one.x != third.x)

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import transcriptions_field as authors
-from matrix_cases import ALL_RUNS, PROBLEMS, metric_problem, risk_problem, trace_problem
+from matrix_cases import ALL_RUNS, PROBLEMS, SMALL, risk_problem
 from replay import drawn_batches
 from test_field import TRANSCRIBED, authors_iterates, compare
 from transcriptions import positive_part
@@ -15,19 +15,15 @@ from benchmark_dspdc import solve
 from benchmark_dspdc.methods import METHODS
 
 ITERATIONS = 30
-SMALL = {
-    "blocks, square": lambda: risk_problem("square", n=12, p=4, d=3),
-    "blocks": lambda: risk_problem(n=12, p=4, d=3),
+KINDS = {
+    "blocks, square": lambda: SMALL["blocks"]("square"),
+    "blocks": lambda: SMALL["blocks"]("smoothed_hinge"),
     "moduli far apart": lambda: risk_problem(n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
     "equal moduli": lambda: risk_problem(n=12, p=4, d=3, lam=0.3),
-    "one block": lambda: risk_problem(n=12, p=1, d=4),
-    "trace": lambda: trace_problem(n=12, p=3, d=3),
-    "metrics": lambda: metric_problem(
-        "smoothed_hinge", sizes=(4, 4, 4), d=3, n_impostors=1, lambda0=0.2, lam=0.7
-    ),
-    "metrics, logistic": lambda: metric_problem(
-        "logistic", sizes=(4, 4, 4), d=3, n_impostors=1, lambda0=0.3, lam=0.1
-    ),
+    "one block": lambda: SMALL["one block"]("smoothed_hinge"),
+    "trace": lambda: SMALL["trace"]("square"),
+    "metrics": lambda: SMALL["metrics"]("smoothed_hinge", lambda0=0.2, lam=0.7),
+    "metrics, logistic": lambda: SMALL["metrics"]("logistic", lambda0=0.3, lam=0.1),
 }
 
 
@@ -39,14 +35,14 @@ def by_day(pairs, chosen):
 
 
 @pytest.mark.parametrize(("run", "kind"), by_day(
-    [(run, kind) for run in TRANSCRIBED for kind in SMALL],
+    [(run, kind) for run in TRANSCRIBED for kind in KINDS],
     # A tracker of its own is a kernel of its own.
     lambda run, kind: kind in ("moduli far apart", "one block")
     or (kind == "metrics" and run != "svrg last"),
 ))
 def test_iterates_are_those_of_the_authors_pseudo_code(run, kind):
     method, given, options = TRANSCRIBED[run]
-    written = SMALL[kind]()
+    written = KINDS[kind]()
     n, p = written.problem.shape
     given = {k: min(v, n if k == "m" else p) if k in "mq" else v for k, v in given.items()}
     if run == "apcg_primal blocks":
@@ -114,7 +110,9 @@ def solved(kind):
 @pytest.mark.parametrize(("kind", "name"), by_day(
     [(kind, name) for kind in PROBLEMS for name in ALL_RUNS],
     # SVRG takes 12 s on the metrics.
-    lambda kind, name: kind == "matrix_risk" or (kind == "mt_lmnn" and name != "svrg") or (
+    lambda kind, name: kind == "matrix_risk" or (
+        kind == "mt_lmnn" and name not in ("svrg", "asvrg_sp uniform", "spdc subset", "sdca safe")
+    ) or (
         name in ("dspdc rows", "dspdc columns", "sdca")
         and kind in ("matrix_risk-huber", "trace_regression", "mt_lmnn-shared")
     ),

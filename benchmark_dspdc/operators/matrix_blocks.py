@@ -5,7 +5,7 @@ Row i has a symmetric matrix A_i^j for each block j, and
 `benchmark_dspdc.operators.rank_one` has those of low rank, which are never formed.
 
 Iterations take milliseconds here, so their loop runs in Python (see
-`block_couplings`) on the few products that `BlockOperator` asks for. Norms are
+`benchmark_dspdc.state.primal_dual_matrices`) on the few products of `BlockOperator`. Norms are
 those of the blocks sqrt(w_j) A^j. With w_j = lam/lam_j they are the norms that
 step sizes need when the blocks' moduli lam_j differ: substituting
 x_j -> x_j sqrt(lam/lam_j) makes all moduli equal to lam.
@@ -95,8 +95,8 @@ class BlockOperator(Operator):
         """out[k] = sum_j <A_i^j, X_j>, X packed."""
 
     @abstractmethod
-    def add_rows(self, plan, coef, total, delta, wanted):
-        """total_j += sum_k coef[k] A_i^j, packed, and delta_j is that where wanted.
+    def add_rows(self, plan, coef, total, delta=None, wanted=None):
+        """total_j += sum_k coef[k] A_i^j, packed, and delta_j is that where wanted, if anywhere.
 
         Returns the blocks j that the rows touch, None for all; delta is not set elsewhere.
         """
@@ -118,6 +118,10 @@ class BlockOperator(Operator):
         """Multiply-adds of one product with the columns."""
 
     @cached_property
+    def _none_wanted(self):
+        return np.zeros(self.shape[1], dtype=bool)
+
+    @cached_property
     def _all_rows(self):
         return self.plan(np.arange(self.shape[0]))
 
@@ -133,7 +137,7 @@ class BlockOperator(Operator):
     def rmatvec_packed(self, y):
         total = self.packed_zeros()
         y = np.ascontiguousarray(y, dtype=np.float64)
-        self.add_rows(self._all_rows, y, total, total, np.zeros(self.shape[1], dtype=bool))
+        self.add_rows(self._all_rows, y, total)
         return total
 
     # Norms.
@@ -196,11 +200,10 @@ class BlockOperator(Operator):
 
     def _norm2_below(self, plan, size, column=slice(None)):
         """|A_I|^2 of a plan's rows, or of a column of them, by power iteration."""
-        nowhere = np.zeros(self.shape[1], dtype=bool)
         y, norm2 = np.full(size, 1.0 / np.sqrt(size)), 0.0
         for _ in range(self.SAMPLING_STEPS):
             image, x = self.packed_zeros(), self.packed_zeros()
-            self.add_rows(plan, y, image, image, nowhere)
+            self.add_rows(plan, y, image)
             x[column] = (self.weights[:, None] * image)[column]
             self.row_products(plan, x, y)
             norm2 = np.linalg.norm(y)
@@ -263,7 +266,9 @@ class MatrixOperator(BlockOperator):
         )
         out[:len(plan)] = partial.sum(axis=0)
 
-    def add_rows(self, plan, coef, total, delta, wanted):
+    def add_rows(self, plan, coef, total, delta=None, wanted=None):
+        if wanted is None:
+            delta, wanted = total, self._none_wanted
         coef = np.ascontiguousarray(coef[:len(plan)])
         side_by_side(
             lambda span: _add_rows(self.A, plan, *span, coef, total, delta, wanted),

@@ -32,11 +32,11 @@ from .rank_one_loops import (
     Vectors,
     quadratic_forms,
     rank_one_sums,
-    signed_counts,
     signed_squares,
     signed_sums,
     spread,
     squares_by_group,
+    terms_in_range,
     workspace,
 )
 from .sparse import SparseOperator
@@ -73,6 +73,10 @@ class Plan(NamedTuple):
     signs: np.ndarray
     by_group: np.ndarray
     row_bounds: np.ndarray
+
+    @property
+    def vectors(self):
+        return Selection(self.ids, self.groups, self.bounds)
 
 
 class RankOneOperator(BlockOperator):
@@ -150,21 +154,20 @@ class RankOneOperator(BlockOperator):
 
     def row_products(self, plan, X, out):
         forms = np.empty(len(plan.ids))
-        self._forms(plan.ids, plan.groups, plan.bounds, X, forms)
+        self._forms(plan.vectors, X, forms)
         signed_sums(plan.indptr, plan.terms, plan.signs, forms, out)
 
-    def add_rows(self, plan, coef, total, delta, wanted):
+    def add_rows(self, plan, coef, total, delta=None, wanted=None):
         c = np.empty(len(plan.ids))
         spread(plan.indptr, plan.terms, plan.signs, coef, c)
-        return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
+        return self._add_vectors(plan.vectors, c, total, delta, wanted)
 
-    def _forms(self, ids, groups, bounds, X, out):
-        """out[k] = v_k' M v_k for the vectors of the groups."""
-        some = Selection(ids, groups, bounds)
+    def _forms(self, some, X, out):
+        """out[k] = v_k' M v_k for some of the vectors, M the metric of their group."""
         side_by_side(
             lambda span: quadratic_forms(
                 self.all_vectors, some, X, span, workspace(self.d), out
-            ), self._parts(bounds),
+            ), self._parts(some.bounds),
         )
 
     def _parts(self, bounds):
@@ -176,15 +179,10 @@ class RankOneOperator(BlockOperator):
         cuts = np.unique(np.concatenate([[0], np.searchsorted(bounds[:-1], goals), [n_groups]]))
         return [(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
 
-    def _updates(self, ids, groups, bounds, c, total, delta=None, wanted=None):
-        """total_j += sum_k c_k v_k v_k', packed, and delta_j is that where wanted.
-
-        Returns the blocks touched.
-        """
+    def _add_vectors(self, some, c, total, delta=None, wanted=None):
+        """`add_rows` of sum_k c_k v_k v_k' over some of the vectors."""
         if wanted is None:
             delta, wanted = total, self._none_wanted
-
-        some = Selection(ids, groups, bounds)
         return self.in_parts(
             lambda span, sums: rank_one_sums(
                 self.all_vectors, some, c, sums, span, workspace(self.d)
@@ -216,38 +214,32 @@ class RankOneOperator(BlockOperator):
         """The vectors as the loops of `rank_one_loops` take them."""
         return Vectors(self.points, self.starts, self.ends, self.own, self.common)
 
-    @cached_property
-    def _none_wanted(self):
-        return np.zeros(self.shape[1], dtype=bool)
-
     def sum_of_vectors(self, c):
         """The blocks sum_k c_k v_k v_k'."""
-        plan, total = self._all_rows, self.packed_zeros()
-        self._updates(plan.ids, plan.groups, plan.bounds, c, total)
+        total = self.packed_zeros()
+        self._add_vectors(self._all_rows.vectors, c, total)
         return unpack(total, self.d)
 
     # Products with columns: whole groups.
 
-    def _groups_of(self, columns):
-        if self.common >= 0 and self.common in columns:
-            return np.arange(len(self.own))
-        return np.flatnonzero(np.isin(self.own, columns))
-
-    def _whole_groups(self, groups):
+    def _vectors_of(self, columns):
+        """The vectors of the groups that have one of these blocks."""
+        groups = np.arange(len(self.own))
+        if self.common < 0 or self.common not in columns:
+            groups = np.flatnonzero(np.isin(self.own, columns))
         counts = self.vector_starts[groups + 1] - self.vector_starts[groups]
         bounds = np.concatenate([[0], np.cumsum(counts)])
         ids = np.repeat(self.vector_starts[groups] - bounds[:-1], counts) + np.arange(bounds[-1])
-        return ids.astype(np.int32), bounds
+        return Selection(ids.astype(np.int32), groups, bounds)
 
     def column_products(self, columns, matrices):
         X = self.packed_zeros()
         X[columns] = pack(matrices)
-        groups = self._groups_of(columns)
-        ids, bounds = self._whole_groups(groups)
-        found = np.empty(len(ids))
-        self._forms(ids, groups, bounds, X, found)
+        some = self._vectors_of(columns)
+        found = np.empty(len(some.ids))
+        self._forms(some, X, found)
         forms = np.zeros(len(self.ends))
-        forms[ids] = found
+        forms[some.ids] = found
         out = np.empty(self.shape[0])
         signed_sums(self.indptr, self.terms, self.signs, forms, out)
         return out
@@ -255,10 +247,8 @@ class RankOneOperator(BlockOperator):
     def add_columns(self, columns, y, out):
         c = np.empty(len(self.ends))
         spread(self.indptr, self.terms, self.signs, y, c)
-        groups = self._groups_of(columns)
-        ids, bounds = self._whole_groups(groups)
-        total = self.packed_zeros()
-        self._updates(ids, groups, bounds, c[ids], total)
+        some, total = self._vectors_of(columns), self.packed_zeros()
+        self._add_vectors(some, c[some.ids], total)
         unpack(total[columns], self.d, out)
 
     @cached_property
@@ -291,7 +281,7 @@ class RankOneOperator(BlockOperator):
     def _products(self, plan, first, last, weight, scale):
         """Rows that have vectors of a range, and the products of their parts in that range."""
         V = self.vectors(plan.ids[first:last])
-        rows = np.flatnonzero(signed_counts(plan.indptr, plan.terms, first, last))
+        rows = np.flatnonzero(terms_in_range(plan.indptr, plan.terms, first, last))
         K = np.empty((len(rows), len(rows)))
         signed_squares(
             plan.indptr, plan.terms, plan.signs, rows, first, last, V @ V.T, weight, scale, K

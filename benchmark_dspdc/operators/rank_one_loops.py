@@ -134,7 +134,7 @@ def spread(indptr, terms, signs, coef, out):
 
 
 @njit(allocates=True, nogil=True)
-def signed_counts(indptr, terms, first, last):
+def terms_in_range(indptr, terms, first, last):
     """How many terms of each row are in a range."""
     out = np.zeros(len(indptr) - 1, dtype=np.int64)
     for i in range(len(out)):

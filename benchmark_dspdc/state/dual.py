@@ -79,7 +79,6 @@ class BlockKeptDual:
         self.plans = Plans(operator, True)
         self.w = operator.rmatvec_packed(point.y) / -operator.shape[0]
         self.x = np.empty_like(self.w)
-        self.wanted = np.zeros(len(self.w), dtype=bool)
 
     def renew(self, blocks):
         """Returns the number of eigendecompositions done."""
@@ -227,8 +226,7 @@ def products_with_matrices(state, order, lo, hi):
 @push.register(BlockKeptDual)
 def push_matrices(state, order, lo, hi):
     coef = state.point.buffer[:hi - lo] / -state.operator.shape[0]
-    # What a batch adds is never asked for by itself.
-    blocks = state.operator.add_rows(state.plans.current, coef, state.w, state.w, state.wanted)
+    blocks = state.operator.add_rows(state.plans.current, coef, state.w)
     return refresh(state) if blocks is None else state.renew(blocks)
 
 

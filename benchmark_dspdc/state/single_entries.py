@@ -487,11 +487,7 @@ class RankOneEntries(BlockEntries):
             products = np.empty(len(some))
             part.row_products(plan, X[blocks], products)
             of_y += np.bincount(self.rows[some], weights * products, len(of_y))
-            total = of_x[blocks]
-            part.add_rows(
-                plan, weights * dy[self.rows[some]], total, total,
-                np.zeros(len(total), dtype=bool),
-            )
+            part.add_rows(plan, weights * dy[self.rows[some]], of_x[blocks])
             done += 2 * part.row_cost(plan)
         return done
 
