@@ -232,23 +232,11 @@ def prepare(cls, problem, options):
     """
     tiny, matrices = problem.miniature(), len(problem.x_shape) > 1
     options = {k: v for k, v in options.items() if k not in ("m", "q")}
-<<<<<<< HEAD
     known = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
     # Few rows or few columns decide which products are kept.
-    for sizes in ({"m": 1, "q": 1.0}, {"m": 1.0, "q": 1}) if matrices else ({},):
+    for sizes in ({"m": 1, "q": 1}, {"m": 1.0, "q": 1}) if matrices else ({},):
         algorithm = cls(tiny, **options, **{k: v for k, v in sizes.items() if k in known})
         if matrices:
-=======
-    sizes = [{}]
-    if len(problem.x_shape) > 1:
-        # Few rows or few columns decide which products are kept.
-        names = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
-        sizes = [{"m": 1, "q": 1}, {"m": 1.0, "q": 1}]
-        sizes = [{k: v for k, v in size.items() if k in names} for size in sizes]
-    for size in sizes:
-        algorithm = cls(tiny, **options, **size)
-        if len(problem.x_shape) > 1:
->>>>>>> wt-tests-matrices
             algorithm.advance(2)
         tiny.certify(algorithm.x, algorithm.y)
 
