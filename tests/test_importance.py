@@ -14,7 +14,6 @@ from transcriptions import matrix_step, primal_step, prox_sdca
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.engine.sampling import (
-    Partition,
     draw,
     generator,
     partition,
@@ -22,7 +21,6 @@ from benchmark_dspdc.engine.sampling import (
     weighted,
 )
 from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
-from benchmark_dspdc.methods.loop import _restored
 from benchmark_dspdc.theory import coupling_constant as coupling
 from benchmark_dspdc.theory import steps
 from benchmark_dspdc.theory.coupling_constant import pair_norms2
@@ -199,70 +197,6 @@ def test_batches_are_drawn_with_their_probabilities():
     np.testing.assert_allclose(algorithm._ascent.batches.choice.boosts, 1.0 / expected)
     rows = np.concatenate(drawn_batches(algorithm, 20_000, 3, expected))
     assert chisquare(np.bincount(rows, minlength=10), 20_000 * expected).pvalue > 1e-4
-
-
-# Unbiased, block by block ---------------------------------------------------------------------
-
-@pytest.mark.parametrize(("method", "options"), [
-    ("dspdc", dict(m=4, q=5)), ("dspdc", dict(m=1, q=1)), ("dspdc", dict(m=13, q=2)),
-    ("spdc", dict(m=4)), ("spdc", dict(m=4, steps="dspdc")),
-])
-def test_the_mean_over_all_blocks_is_the_full_step(method, options):
-    # Square loss and no l1 term: x is linear in ybar, and y in xbar, so that means of what the
-    # kernel computes tell of their means.
-    problem, A = uneven_problem(lambda1=0.0)
-
-    def at_40():
-        algorithm = METHODS[method](problem, seed=1, probabilities="importance", **options)
-        algorithm.advance(40)
-        return algorithm
-
-    start = at_40()
-    dual, primal = start._loop.blocks.dual, start._loop.blocks.primal
-    x, y, rho = start.x, start.y, start._loop.rule.rho
-    columns = np.arange(P) if primal.order is None else primal.order
-    p = 1.0 / dual.boosts[dual.starts[:-1]]
-    q, taus = np.ones(1), np.array([start.info["tau"]])
-    if not isinstance(primal, Partition):
-        q, taus = 1.0 / primal.boosts[primal.starts[:-1]], primal.taus[primal.starts[:-1]]
-    assert p.sum() == pytest.approx(1.0)
-    assert q.sum() == pytest.approx(1.0)
-    assert p.max() > 1.5 * p.min()
-
-    tau_of = np.empty(P)
-    gradients = np.zeros((len(p), P))
-    mean_ybar, mean_ahead = np.zeros(N), np.zeros(N)
-    for k in range(len(p)):
-        for l in range(len(q)):
-            one = at_40()
-            one._loop.blocks.dual_ahead[:] = dual.starts[k:k + 2]
-            if len(q) > 1:
-                one._loop.blocks.primal_ahead[:] = primal.starts[l:l + 2]
-            one.advance(1)
-            I = dual.order[dual.starts[k]:dual.starts[k + 1]]
-            J = columns[primal.starts[l]:primal.starts[l + 1]]
-            assert (np.delete(one.y, I) == np.delete(y, I)).all()
-            assert (np.delete(one.x, J) == np.delete(x, J)).all()
-            if l == 0:
-                mean_ybar += p[k] * y + (one.y - y)
-            # What the kernel took for <A^J, ybar>/n, from the step that it did.
-            tau_of[J] = taus[l]
-            gradients[k, J] = (x[J] - one.x[J] * (1.0 + taus[l] * problem.lam)) / taus[l]
-            mean_ahead += p[k] * q[l] * (_products_with_xbar(one, A) - A @ one.x)
-    z = _products_with_xbar(start, A)
-    np.testing.assert_allclose(mean_ybar, (z - problem.b + rho * y) / (1.0 + rho), atol=1e-8)
-    np.testing.assert_allclose(p @ gradients, A.T @ mean_ybar / N, atol=1e-8)
-    full = (x - tau_of * (p @ gradients)) / (1.0 + tau_of * problem.lam)
-    contraction = 1.0 - 1.0 / start.info["iterations_per_nat"]
-    np.testing.assert_allclose(mean_ahead, contraction * (A @ (full - x)), atol=1e-8)
-
-
-def _products_with_xbar(algorithm, A):
-    """A xbar for the next dual step, from what the kernel keeps."""
-    state, blocks = algorithm._loop.state, algorithm._loop.blocks
-    if hasattr(state, "xbar"):
-        return A @ state.xbar
-    return state.z + blocks.primal.momenta[blocks.previous[0]] * state.dz
 
 
 # Iterates of a transcription --------------------------------------------------------------------
@@ -491,53 +425,6 @@ def test_delta_contracts_in_the_mean_over_all_pairs_of_blocks(m, q):
         now = plain.delta(A, *fixed, x, y, before, best_x, best_y)
         assert now >= 0.0
         assert mean <= (1 - 1 / K) * now * (1 + 1e-9) + 1e-12
-
-
-@pytest.mark.parametrize(("method", "options"), [
-    ("dspdc", dict(m=1, q=1)), ("dspdc", dict(m=5, q=3)), ("dspdc", dict(m=24, q=2)),
-    ("spdc", dict(m=1)), ("spdc", dict(m=5)),
-])
-def test_distances_shrink_at_the_rate_of_the_theorem(method, options):
-    problem, A, best_x, best_y = solved()
-    n, lam, gamma = len(A), problem.lam, problem.gamma
-    measured = []
-    for seed in range(60):
-        algorithm = METHODS[method](problem, seed=seed, probabilities="importance", **options)
-        K = algorithm.info["iterations_per_nat"]
-        if seed == 0:
-            at = np.unique((K * np.array([0.5, 1, 2, 4, 8])).astype(int))
-            bounds = []
-        weights = distance_weights(algorithm, n, lam, gamma)
-
-        def W(k, x, y, weights=weights):
-            of_x, of_y = weights(k)
-            return of_x @ (x - best_x) ** 2 + of_y @ (y - best_y) ** 2
-
-        row = []
-        for t in at:
-            algorithm.advance(t - algorithm.iterations)
-            row.append(W(4, algorithm.x, algorithm.y))
-        measured.append(row)
-        # Partitions differ between seeds, and so do K and the weights.
-        bounds.append((1 - 1 / K) ** at * W(2, np.zeros_like(best_x), np.zeros(n)))
-    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0)).all()
-
-
-def distance_weights(algorithm, n, lam, gamma):
-    """Those of W_k: (s_J/(2 tau_J) + s_J lam) and (r_I/(k sigma_I) + r_I gamma/n)."""
-    dual, primal = algorithm._loop.blocks.dual, algorithm._loop.blocks.primal
-    taus, s = np.full(algorithm.problem.shape[1], algorithm.info["tau"]), 1.0
-    if not isinstance(primal, Partition):
-        taus, s = per_coordinate(primal, primal.taus), per_coordinate(primal, primal.boosts)
-    r = 1.0 if isinstance(dual, Partition) else per_coordinate(dual, dual.boosts)
-    rho = _restored(algorithm._loop.rule.rho, algorithm._loop.y_order)
-    return lambda k: (s * (0.5 / taus + lam), r * (rho / (k * n) + gamma / n))
-
-
-def per_coordinate(sampler, at_starts):
-    out = np.empty(len(sampler.order))
-    out[sampler.order] = np.repeat(at_starts[sampler.starts[:-1]], np.diff(sampler.starts))
-    return out
 
 
 @pytest.mark.parametrize("m", [1, 4])

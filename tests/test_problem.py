@@ -75,7 +75,6 @@ def robust(stored, delta=0.5, lambda1=0.02, lambda2=0.1, regularizer=NonNegative
 @pytest.mark.parametrize(("method", "stored"), [
     pytest.param(method, stored, marks=() if (method, stored) in {
         ("dspdc", "dense"), ("sdca", "dense"), ("fista", "dense"), ("svrg", "lazy"),
-        ("apcg_primal", "dense"),
     } else pytest.mark.nightly) for method in METHODS for stored in (*OPERATORS, "lazy")
 ])
 def test_robust_regression_with_x_at_least_zero_has_the_optimum_of_another_solver(method, stored):

@@ -52,8 +52,14 @@ def explicit(problem, blocks, m, q, seed):
     )
 
 
+SIZES = [
+    (1, 1), (1, 2), (5, 1), (6, 2), (0.1, 0.6), (1, 1.0), (1.0, 1), (0.4, 1.0), (1.0, 0.4),
+    (1.0, 1.0),
+]
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("m", "q"), [(1, 1), (1, 2), (5, 1), (6, 2), (1.0, 1.0)])
+@pytest.mark.parametrize(("m", "q"), SIZES)
 def test_constants_are_those_of_the_explicit_matrix(kind, m, q):
     problem, blocks = problem_of(kind)
     found = constants(problem, m, q, seed=3)
@@ -72,7 +78,7 @@ def test_constants_are_those_of_the_explicit_matrix(kind, m, q):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("m", "q"), [(1, 1), (1, 2), (5, 1), (6, 2), (1.0, 1.0)])
+@pytest.mark.parametrize(("m", "q"), SIZES)
 def test_over_budget_the_constants_lie_between_their_bounds(kind, m, q, monkeypatch):
     problem, blocks = problem_of(kind)
     monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
@@ -88,6 +94,8 @@ def test_over_budget_the_constants_lie_between_their_bounds(kind, m, q, monkeypa
         assert known.lower >= 0.3 * value, name
         bounds += not known.exact
     assert bounds > 0
+    # Never worse than the Frobenius norm of the rows of a block.
+    assert found.Lambda_qm.value <= found.m * found.Lambda_p1.value * (1 + 1e-10)
 
 
 def test_lambda_is_the_one_that_dspdc_uses():

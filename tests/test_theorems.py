@@ -251,7 +251,7 @@ def test_theorem_2(case, m, q, sampling):
 
 
 MATRICES = [
-    pytest.param(("risk", "smoothed_hinge"), id="risk"),
+    pytest.param(("risk", "smoothed_hinge"), id="risk", marks=pytest.mark.nightly),
     # Where moduli differ, the theorems are those of the problem in the variables
     # x_j sqrt(lam_j/lam), lam being the least of them.
     pytest.param(("risk", "smoothed_hinge", [0.5, 0.3, 0.3, 0.4]), id="moduli"),
