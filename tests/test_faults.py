@@ -415,6 +415,36 @@ def test_a_folder_that_others_can_fill_is_not_taken(tmp_path, monkeypatch):
     assert places.fallback_home.__wrapped__() == usual
 
 
+KERNEL = """
+from benchmark_dspdc.engine.kernel_cache import njit
+
+
+@njit
+def one(x):
+    return x + 1.0
+
+
+print(one(0.0), one(0))
+"""
+
+
+@in_a_namespace
+@pytest.mark.parametrize("room", ["size=16k", "nr_inodes=3"])
+def test_a_full_disk_under_the_cache_of_kernels_stops_no_run(tmp_path, room):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    done = in_own_namespace(
+        [f"mount -t tmpfs -o {room} none '{cache}'"], "kernel",
+        BENCHMARK_DSPDC_CACHE=str(cache), PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1.0 1.0\n"
+    assert done.stderr.count(f"compiled kernels are not kept in {cache}") == 1
+    # Nor anywhere else, where no folder is named after the sources.
+    assert not [*tmp_path.rglob("*.nbc")]
+
+
 # Downloads --------------------------------------------------------------------------
 
 class Cut(http.server.BaseHTTPRequestHandler):
