@@ -12,6 +12,7 @@ import shutil
 import tracemalloc
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import libsvmdata
 import numpy as np
@@ -53,13 +54,10 @@ pytestmark = pytest.mark.usefixtures("home")
 @pytest.fixture
 def write(tmp_path):
     """Write bytes to a file outside the cache."""
-
-    def _write(content, name="data.txt"):
-        path = tmp_path / name
-        path.write_bytes(content)
-        return path
-
-    return _write
+    def written(content, name="data.txt"):
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+    return written
 
 
 def dense(X):
@@ -85,8 +83,8 @@ def assert_same(first, second):
 
 
 def test_check_int_accepts_numpy_integers_and_both_ends():
-    assert checks.check_int(np.int32(1), "d", 1, 5) == 1
-    assert type(checks.check_int(np.int64(5), "d", 1, 5)) is int
+    for value in (np.int32(1), np.int64(5)):
+        assert type(checks.check_int(value, "d", 1, 5)) is int
 
 
 def test_random_streams_of_one_seed_differ_by_purpose():
@@ -100,33 +98,22 @@ MIDDLE = random_matrix("dense")
 
 REFUSED = [
     *((checks.check_int, (value, "d"), f"d must be an integer >= 1, got {value!r}")
-      for value in (1.0, True, "3", None, np.float64(2))),
+      for value in (1.0, True, "3", None)),
     (checks.check_int, (0, "d", 1, 5), "d must be an integer from 1 to 5, got 0"),
     (checks.check_int, (6, "d", 1, 5), "d must be an integer from 1 to 5, got 6"),
     (checks.as_matrix, (np.zeros(3), "X"), "X must have 2 dimension(s), got shape (3,)"),
     (checks.as_matrix, (np.zeros((0, 2)), "X"), "X must not be empty, got shape (0, 2)"),
-    (checks.as_matrix, ([["a"]], "X"), "X must be an array of real numbers, got dtype <U1"),
     (checks.as_matrix, ([[1j]], "X"), "X must be an array of real numbers, got dtype complex128"),
     (checks.as_matrix, ([[np.nan]], "X"), "X must be finite, got nan at index (0, 0) (1 such"),
     (checks.as_matrix, (sparse.csr_array([[np.inf, 0.0]]), "X"), "X must be finite, got inf"),
-    (synthetic.factorized, (0,), "n must be an integer >= 1, got 0"),
     (synthetic.factorized, (9, -1), "p must be an integer >= 1, got -1"),
-    (synthetic.factorized, (500, 100, 0),
-     "d must be an integer from 1 to 100 (min(n, p) with n=500 and p=100), got 0"),
     (synthetic.factorized, (10, 5, 6),
      "d must be an integer from 1 to 5 (min(n, p) with n=10 and p=5), got 6"),
-    (synthetic.factorized, (5, 10, 6), "d must be an integer from 1 to 5 (min(n, p) with n=5"),
     (synthetic.factorized, (9, 9, 2, "rows"), "reduction must be one of 'feature', 'instance'"),
-    (synthetic.factorized, (9, 9, 2, "feature", 0), "n_informative must be an integer >= 1"),
     (synthetic.factorized, (9, 9, 2, "feature", 5, -1), "seed must be an integer >= 0, got -1"),
-    *((synthetic.dense_classification, (10, 3, 0, value),
-       f"correlation must be a finite number > -1 and < 1, got {value!r}")
-      for value in (1.0, -1.0, np.nan)),
-    (aloi_like, (0,), "n_classes must be an integer >= 1, got 0"),
-    (aloi_like, (2, 0), "n_images must be an integer >= 1, got 0"),
+    (synthetic.dense_classification, (10, 3, 0, -1.0),
+     "correlation must be a finite number > -1 and < 1, got -1.0"),
     (aloi_like, (2, 2, 1), "d must be an integer >= 2, got 1"),
-    (aloi_like, (2, 2, 2, -1), "seed must be an integer >= 0, got -1"),
-    (trace_regression_data, (0,), "n must be an integer >= 1, got 0"),
     (trace_regression_data, (9, 2, 4, 5), "rank must be an integer from 1 to 4 (the order d of"),
     (trace_regression_data, (9, 2, 4, 2, -1), "noise must be a finite number >= 0, got -1"),
     *((reductions.reduce, (MIDDLE, name, d, 0), f"d must be an integer from 1 to {limit} (the ")
@@ -295,18 +282,13 @@ KINDS = ["dense", "csr", "csc", "coo"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_feature_reduction_equals_the_explicit_product(kind):
+def test_feature_and_instance_reductions_equal_the_explicit_products(kind):
     X = random_matrix(kind)
     U, V, transform = reductions.feature(X, 5, seed=0)
     np.testing.assert_allclose(U, dense(X) @ V.T, atol=1e-13)
     U_test, V_test = transform(X)
     np.testing.assert_allclose(U_test @ V_test, dense(X) @ V.T @ V, atol=1e-13)
     assert abs(reductions.feature(np.ones((2, 400)), 300, 0).V.var() * 300 - 1) < 0.02
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_instance_reduction_equals_the_explicit_product(kind):
-    X = random_matrix(kind)
     U, V, transform = reductions.instance(X, 5, seed=0)
     np.testing.assert_allclose(V, U.T @ dense(X), atol=1e-13)
     np.testing.assert_array_equal(dense(transform(X)), dense(X))
@@ -371,13 +353,6 @@ def test_reduction_by_name_is_contiguous_picklable_and_leaves_the_input(name, ki
     np.testing.assert_array_equal(dense(X), dense(before))
     with pytest.raises(ValueError, match="X_test does not fit .* got 16 columns, allowed are 17"):
         result.transform(np.zeros((3, 16)))
-
-
-def test_input_with_unsorted_indices_and_duplicates_is_not_modified():
-    X = sparse.csr_array(([1.0, 2.0, 3.0], [2, 0, 2], [0, 3]), shape=(1, 3))
-    U, V, _ = reductions.feature(X, 2, 0)
-    np.testing.assert_allclose(U, np.array([[2.0, 0.0, 4.0]]) @ V.T)
-    assert X.indices.tolist() == [2, 0, 2] and X.data.tolist() == [1.0, 2.0, 3.0]
 
 
 # --- labels and scaling ---------------------------------------------------------------------
@@ -473,13 +448,10 @@ def test_bundled_sets_are_split_and_labelled(name, shape, task, rule):
     assert not np.array_equal(data.b, bundled.load(name, seed=1).b)
 
 
-def test_bundled_split_is_a_partition_of_the_rows():
+def test_bundled_sets_are_all_rows_as_measured_unless_scaled():
     data = bundled.load("digits")
     rows = np.vstack([data.X, data.X_test])
     assert sorted(map(bytes, rows)) == sorted(map(bytes, np.ascontiguousarray(load_digits().data)))
-
-
-def test_bundled_features_are_as_measured_unless_scaled():
     assert 70 < bundled.load("diabetes").X[:, 0].max() < 90  # ages
     assert abs(bundled.load("diabetes", scale="maxabs").X).max(axis=0).tolist() == [1.0] * 10
 
@@ -609,15 +581,12 @@ def test_many_classes_are_classification_when_listed_and_regression_when_not(wri
     assert data.task == "regression" and data.b[999] == 999.0
 
 
-@pytest.mark.parametrize("scale", ["none", "maxabs", "unit_rows"])
-def test_load_scales_both_parts_with_the_training_factors(scale, write):
+def test_load_scales_both_parts_with_the_training_factors(write):
     libsvm.import_file("set", write(SMALL))
     libsvm.import_file("set_test", write(b"1 1:14\n-1 2:3 3:1\n"))
-    data = libsvm.load("set", scale=scale)
-    X_test = sparse.csr_array([[14.0, 0, 0, 0], [0, 3, 1, 0]])
-    expected = scaling.scale_parts(sparse.csr_array(SMALL_X), X_test, scale)
-    for found, part in zip((data.X, data.X_test), expected, strict=True):
-        np.testing.assert_array_equal(found.toarray(), part.toarray())
+    data = libsvm.load("set", scale="maxabs")
+    np.testing.assert_array_equal(data.X.toarray(), SMALL_X / [7, 1.5, 2, 1])
+    np.testing.assert_array_equal(data.X_test.toarray(), [[2.0, 0, 0, 0], [0, 2, 0.5, 0]])
     np.testing.assert_array_equal(data.b_test, [1, -1])
     for other in ("standardize", "MAXABS", None):
         with pytest.raises(ValueError, match="^scale must be one of 'none', 'maxabs', "
@@ -693,17 +662,14 @@ def test_what_is_not_there_is_named_with_close_matches_and_the_import_command(wr
 
 def test_download_is_cached_and_touches_no_other_set(write, home, monkeypatch):
     libsvm.import_file("duke breast-cancer", write(SMALL))
-    calls = []
-
-    def download(address, path, **options):
-        calls.append(address)
-        Path(path).write_bytes(b"2 1:1 10:3\n4 1:2\n")
-
+    download = Mock(side_effect=lambda address, path, **options: Path(path).write_bytes(
+        b"2 1:1 10:3\n4 1:2\n"))
     monkeypatch.setattr(libsvmdata.abstraction, "download", download)
     for _ in range(2):
         data = libsvm.load("breast-cancer")
         assert data.X.shape == (2, 10) and data.label_rule == "labels 2 -> -1, 4 -> +1"
-    assert len(calls) == 1 and calls[0].endswith("binary/breast-cancer")
+    download.assert_called_once()
+    assert download.call_args.args[0].endswith("binary/breast-cancer")
     assert libsvm.is_cached("duke breast-cancer") and len(list(home.iterdir())) == 4
     # Nor is a set taken for one whose name it ends with.
     libsvm.import_file("xa9a", write(SMALL))
@@ -737,25 +703,17 @@ BAD_FILES = {
     "labels only": (b"1\n2\n3\n", "got 3 labels without a single index:value"),
     "cut after the colon": (b"1 1:1\n1 3:", "line 2 .*'1 3:'"),
     "cut before the colon": (b"1 1:1\n2 2:1\n1 3", "line 3 .*without a colon"),
-    "csv": (b"1,2,3\n4,5,6\n", "line 1 is not in LIBSVM format"),
-    "header": (b"label f1 f2\n", "line 1"),
     "html": (b"<!DOCTYPE html>\n<html>\n", "line 1"),
     "multilabel": (b"1,2 3:1\n", "line 1"),
     "binary": (bytes(range(1, 256)), "line 1"),
-    "zip": (b"PK\x03\x04\x00\x00", "line 1"),
     "NUL byte": (b"1 1:2\x00 3:4\n", "line 1"),
     "nan value": (b"1 1:1\n1 2:nan\n", r"X must be finite, got nan at index \(1, 1\)"),
     "overflowing value": (b"1 1:1e999\n", "X must be finite, got inf"),
     "nan label": (b"1 1:1\nnan 2:1\n", "y must be finite, got nan at index 1"),
     "negative index": (b"1 -1:1\n", "line 1 .*Invalid index"),
-    "fractional index": (b"1 1.5:1\n", "line 1"),
     "decreasing indices": (b"1 2:1 1:1\n", "line 1 .*sorted and unique"),
     "repeated index": (b"1 2:1 2:1\n", "line 1 .*increasing indices"),
     "index beyond 32 bits": (b"1 1:1\n1 4294967297:1\n", "line 2 .*too large"),
-    "index beyond 64 bits": (b"1 99999999999999999999:1\n", "line 1 .*too large"),
-    "largest 32-bit index": (b"1 2147483647:1\n", "got 2147483647, allowed"),
-    "lonely large index": (b"1 1048577:1\n", "got 1048577, allowed by 1 stored entries, without "
-                                             "n_features, are 1048576"),
     "xz": (lzma.compress(b"1 1:1\nx 1:1\n"), "line 2 is not in LIBSVM format: got 'x 1:1'"),
 }
 
@@ -803,11 +761,7 @@ def test_missing_files_and_directories_are_refused(tmp_path, home):
         libsvm.import_file("set", str(tmp_path))
 
 
-def test_decompressed_size_and_line_length_are_limited(write, monkeypatch, home):
-    path = write(bz2.compress(SMALL * 1000))
-    with pytest.raises(ValueError, match="too much: got .* allowed by max_bytes are 5000"):
-        libsvm.import_file("set", path, max_bytes=5000)
-    libsvm.import_file("set", path, max_bytes=len(SMALL) * 1000)
+def test_the_length_of_a_line_is_limited(write, monkeypatch, home):
     monkeypatch.setattr(libsvm_text, "MAX_LINE_BYTES", 50)
     with pytest.raises(ValueError, match="line 2 is too long: got more than 50 bytes"):
         libsvm.import_file("set", write(gzip.compress(SMALL[:13] + b" " * 10**6)))
@@ -845,7 +799,6 @@ def import_killed_at(step, path, monkeypatch):
             if count >= step:  # a killed process does not clean up
                 raise Kill
             return function(*args, **kwargs)
-
         return wrapper
 
     with monkeypatch.context() as patch, contextlib.suppress(Kill):
@@ -883,11 +836,7 @@ def test_killed_import_leaves_the_old_or_the_new_set_or_none_but_no_mixture(
 def test_failed_write_leaves_no_trace(write, home, monkeypatch):
     libsvm.import_file("set", write(SMALL))
     before = sorted(home.iterdir())
-
-    def full(*args, **kwargs):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np, "save", Mock(side_effect=OSError("no space left on device")))
     with pytest.raises(OSError, match="no space left"):
         libsvm.import_file("set", write(FULL))
     assert sorted(home.iterdir()) == before
@@ -1000,9 +949,8 @@ def test_cache_with_wide_indices_or_other_numbers_is_brought_into_form(home):
 
 
 def test_real_a9a_with_its_test_part():
-    train, test = real_file("a9a.bz2"), real_file("a9a.t.bz2")
-    libsvm.import_file("a9a", train)
-    libsvm.import_file("a9a_test", test)
+    libsvm.import_file("a9a", real_file("a9a.bz2"))
+    libsvm.import_file("a9a_test", real_file("a9a.t.bz2"))
     data = libsvm.load("a9a", scale="unit_rows")
     assert data.X.shape == (32561, 123) and data.X.nnz == 451592
     assert data.X_test.shape == (16281, 123)
