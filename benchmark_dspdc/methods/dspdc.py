@@ -164,6 +164,8 @@ class DSPDC(LoopMethod):
         if n_iterations == 0:
             self._movements([seen.copy() for seen in self._seen])
             self._loop.advance(0)
+            if self.iterations == 0:
+                self._loop.settle()
         while n_iterations > 0:
             count = min(n_iterations, self._until)
             self._loop.advance(count)
