@@ -50,14 +50,12 @@ LEAST_WORK = 1e6
 
 
 class Plan(NamedTuple):
-    """Rows of the operator, and the distinct vectors in them.
+    """Rows of the operator, and the distinct vectors in them: a `Selection` and what uses it.
 
     Attributes
     ----------
-    ids : ndarray
-        The vectors, sorted, hence by groups.
-    groups, bounds : ndarray
-        Groups that occur, and where the vectors of each begin and end in `ids`.
+    ids, groups, bounds : ndarray
+        As of a `Selection`.
     indptr, terms, signs : ndarray
         CSR arrays of the rows; `terms` are positions in `ids`.
     by_group, row_bounds : ndarray or None
@@ -110,14 +108,11 @@ class RankOneOperator(BlockOperator):
         self.terms = np.ascontiguousarray(terms, dtype=np.int32)
         self.signs = np.ascontiguousarray(signs, dtype=np.int8)
         self.d = points.shape[1]
-        n_groups = len(self.starts) - 1
+        groups = np.arange(len(self.starts) - 1)
         self.common = -1 if blocks == "own" else 0
-        self.own = {
-            "own": np.arange(n_groups), "both": np.arange(1, n_groups + 1),
-            "shared": np.full(n_groups, -1),
-        }[blocks]
-        p = {"own": n_groups, "both": n_groups + 1, "shared": 1}[blocks]
-        self.shape = (len(self.indptr) - 1, p)
+        self.own = {"own": groups, "both": groups + 1, "shared": np.full_like(groups, -1)}[blocks]
+        p = max(self.own.max(), self.common) + 1
+        self.shape = (len(self.indptr) - 1, int(p))
         self.weights = np.ones(p) if weights is None else weights
 
     @property
@@ -149,23 +144,23 @@ class RankOneOperator(BlockOperator):
         )
 
     def row_products(self, plan, X, out):
-        forms = np.empty(len(plan.ids))
-        self._forms(plan.ids, plan.groups, plan.bounds, X, forms)
+        forms = self._forms(Selection(*plan[:3]), X)
         signed_sums(plan.indptr, plan.terms, plan.signs, forms, out)
 
     def add_rows(self, plan, coef, total, delta, wanted):
         c = np.empty(len(plan.ids))
         spread(plan.indptr, plan.terms, plan.signs, coef, c)
-        return self._updates(plan.ids, plan.groups, plan.bounds, c, total, delta, wanted)
+        return self._updates(Selection(*plan[:3]), c, total, delta, wanted)
 
-    def _forms(self, ids, groups, bounds, X, out):
-        """out[k] = v_k' M v_k for the vectors of the groups."""
-        some = Selection(ids, groups, bounds)
+    def _forms(self, some, X):
+        """The numbers v' M v of some vectors."""
+        out = np.empty(len(some.ids))
         side_by_side(
             lambda span: quadratic_forms(
                 self.all_vectors, some, X, span, workspace(self.d), out
-            ), self._parts(bounds),
+            ), self._parts(some.bounds),
         )
+        return out
 
     def _parts(self, bounds):
         """Ranges of groups with about equal numbers of vectors, at most `PARTS` of them."""
@@ -176,15 +171,13 @@ class RankOneOperator(BlockOperator):
         cuts = np.unique(np.concatenate([[0], np.searchsorted(bounds[:-1], goals), [n_groups]]))
         return [(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
 
-    def _updates(self, ids, groups, bounds, c, total, delta=None, wanted=None):
+    def _updates(self, some, c, total, delta=None, wanted=None):
         """total_j += sum_k c_k v_k v_k', packed, and delta_j is that where wanted.
 
         Returns the blocks touched.
         """
         if wanted is None:
-            delta, wanted = total, self._none_wanted
-
-        some = Selection(ids, groups, bounds)
+            delta, wanted = total, np.zeros(self.shape[1], dtype=bool)
         return self.in_parts(
             lambda span, sums: rank_one_sums(
                 self.all_vectors, some, c, sums, span, workspace(self.d)
@@ -216,49 +209,36 @@ class RankOneOperator(BlockOperator):
         """The vectors as the loops of `rank_one_loops` take them."""
         return Vectors(self.points, self.starts, self.ends, self.own, self.common)
 
-    @cached_property
-    def _none_wanted(self):
-        return np.zeros(self.shape[1], dtype=bool)
-
     def sum_of_vectors(self, c):
         """The blocks sum_k c_k v_k v_k'."""
-        plan, total = self._all_rows, self.packed_zeros()
-        self._updates(plan.ids, plan.groups, plan.bounds, c, total)
+        total = self.packed_zeros()
+        self._updates(Selection(*self._all_rows[:3]), c, total)
         return unpack(total, self.d)
 
     # Products with columns: whole groups.
 
-    def _groups_of(self, columns):
+    def _vectors_of(self, columns):
+        """All vectors of the groups that stand for some of the columns."""
+        groups = np.flatnonzero(np.isin(self.own, columns))
         if self.common >= 0 and self.common in columns:
-            return np.arange(len(self.own))
-        return np.flatnonzero(np.isin(self.own, columns))
-
-    def _whole_groups(self, groups):
+            groups = np.arange(len(self.own))
         counts = self.vector_starts[groups + 1] - self.vector_starts[groups]
         bounds = np.concatenate([[0], np.cumsum(counts)])
         ids = np.repeat(self.vector_starts[groups] - bounds[:-1], counts) + np.arange(bounds[-1])
-        return ids.astype(np.int32), bounds
+        return Selection(ids.astype(np.int32), groups, bounds)
 
     def column_products(self, columns, matrices):
-        X = self.packed_zeros()
+        X, some = self.packed_zeros(), self._vectors_of(columns)
         X[columns] = pack(matrices)
-        groups = self._groups_of(columns)
-        ids, bounds = self._whole_groups(groups)
-        found = np.empty(len(ids))
-        self._forms(ids, groups, bounds, X, found)
-        forms = np.zeros(len(self.ends))
-        forms[ids] = found
-        out = np.empty(self.shape[0])
+        forms, out = np.zeros(len(self.ends)), np.empty(self.shape[0])
+        forms[some.ids] = self._forms(some, X)
         signed_sums(self.indptr, self.terms, self.signs, forms, out)
         return out
 
     def add_columns(self, columns, y, out):
-        c = np.empty(len(self.ends))
+        c, total, some = np.empty(len(self.ends)), self.packed_zeros(), self._vectors_of(columns)
         spread(self.indptr, self.terms, self.signs, y, c)
-        groups = self._groups_of(columns)
-        ids, bounds = self._whole_groups(groups)
-        total = self.packed_zeros()
-        self._updates(ids, groups, bounds, c[ids], total)
+        self._updates(some, c[some.ids], total)
         unpack(total[columns], self.d, out)
 
     @cached_property
@@ -283,9 +263,8 @@ class RankOneOperator(BlockOperator):
     def vectors(self, ids):
         """The vectors themselves, one a row."""
         a, b = self.ends[ids].T
-        out = self.points[a]
-        inside = b >= 0
-        out[inside] -= self.points[b[inside]]
+        out, differences = self.points[a], b >= 0
+        out[differences] -= self.points[b[differences]]
         return out
 
     def _products(self, plan, first, last, weight, scale):
@@ -302,10 +281,8 @@ class RankOneOperator(BlockOperator):
         plan = self.plan(rows)
         scale = np.ones(len(rows)) if scale is None else scale
         out = np.zeros((len(rows), len(rows)))
-        parts = [
-            (self.own[g], *plan.bounds[t:t + 2]) for t, g in enumerate(plan.groups)
-        ] + [(self.common, 0, len(plan.ids))]
-        for j, first, last in parts:
+        parts = [(self.own[g], *plan.bounds[t:t + 2]) for t, g in enumerate(plan.groups)]
+        for j, first, last in (*parts, (self.common, 0, len(plan.ids))):
             if j >= 0 and (columns is None or j in columns):
                 inside, K = self._products(plan, first, last, self.weights[j], scale)
                 out[np.ix_(inside, inside)] += K
@@ -325,15 +302,14 @@ class RankOneOperator(BlockOperator):
             self.points, self.ends, self.indptr, self.terms, self.signs, groups, entries
         )
         rows = np.repeat(np.arange(n), np.diff(self.indptr))
-        found = []
-        if self.own[0] >= 0:
-            found.append((rows, self.own[groups], entries))
+        columns = [self.own[groups]] if self.own[0] >= 0 else []
         if self.common >= 0:
             # All terms of a row are in one group then, so the shared block has them all.
-            found.append((rows, np.zeros_like(rows), entries))
-        rows, columns, squares = (np.concatenate(part) for part in zip(*found, strict=True))
+            columns.append(np.zeros_like(rows))
+        rows, entries = np.tile(rows, len(columns)), np.tile(entries, len(columns))
+        columns = np.concatenate(columns)
         squares = scipy.sparse.csr_array(
-            (squares * self.weights[columns], (rows, columns)), shape=(n, p)
+            (entries * self.weights[columns], (rows, columns)), shape=(n, p)
         )
         squares.sum_duplicates()
         squares.data = np.sqrt(np.maximum(squares.data, 0.0))
@@ -385,7 +361,7 @@ class RankOneOperator(BlockOperator):
             K = self._products(plan, *plan.bounds[t:t + 2], self.weights[j], scale)[1]
             if not self._one_group:
                 own += certified_top(K)
-            elif np.abs(K).sum(axis=1).max() > own:
+            elif np.abs(K).sum(axis=1).max() > own:     # else it cannot be above
                 own = max(own, certified_top(K))
         return shared + own
 
