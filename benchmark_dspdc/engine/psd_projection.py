@@ -13,10 +13,10 @@ found here with an error, in the Frobenius norm, below 1e-12 of the norm of M.
    over the negative ones. The latter cancels if M+ is far smaller than M: its
    error is small beside M and not beside M+, which must be semidefinite to
    rounding of its own. Then the positive side is taken, whatever its size.
-3. Those eigenvalues are found by bisection and their vectors by twisted
-   factorisations. The vectors are checked; when eigenvalues are so close that
-   they fail, divide and conquer finds all eigenvectors of T, and should that
-   fail, the QR algorithm.
+3. Those eigenvalues are found by bisection, all at once, and their vectors by
+   twisted factorisations. The vectors are checked; when eigenvalues are so
+   close that they fail, divide and conquer finds all eigenvectors of T, and
+   should that fail, the QR algorithm.
 
 Compiled code calls LAPACK at its addresses in scipy, with the interpreter's
 lock released, so that matrices can be projected side by side on several threads.
@@ -391,15 +391,8 @@ def _workspace(d):
 def bisection(space, low, high, tol):
     """Eigenpairs low to high - 1, counted from the smallest, to the first rows of `Z`.
 
-    Eigenvalues by bisection, all at once, and vectors by twisted
-    factorisations of T - lI. Vectors of eigenvalues close together fail;
-    those that are found are accepted by what they are, their residuals and
-    products up to `tol`.
-
-    Returns
-    -------
-    bool
-        Whether they were found.
+    Returns whether they were found: vectors of eigenvalues close together fail, and are
+    accepted by what they are, their residuals and products up to `tol`.
     """
     d, count = space.Z.shape[0], high - low
     # The smaller side has at most d / 2 eigenvalues: this fits.
@@ -491,43 +484,35 @@ def _scale(top):
     return math.ldexp(1.0, min(max(exponent, -1000), 1000))
 
 
-SETTLED, DECOMPOSE, NOT_FINITE = range(3)
-
-
 @njit(nogil=True, allocates=True)
 def _begin(space, M, bits, last_negative, last_positive):
     """Settle M by Cholesky, or reduce it to a tridiagonal matrix and count signs.
 
-    Returns
-    -------
-    outcome : SETTLED, DECOMPOSE or NOT_FINITE
-    negative, positive : int
-        How many eigenvalues are below and above zero, by more than rounding.
-    norm, factor : float
-        Frobenius norm of factor M, which has a size of about 1.
+    Returns whether M is still to be decomposed, how many eigenvalues are below and above zero
+    by more than rounding, a factor that brings M to a size of about 1, and the Frobenius norm of
+    that, which is infinite if M is not finite.
     """
     d = M.shape[0]
     top = _symmetrize(M, bits)
     if top >= INFINITE_BITS:
-        return NOT_FINITE, 0, 0, 0.0, 0.0
+        return False, 0, 0, 0.0, math.inf
     if top == 0:
-        return SETTLED, 0, 0, 0.0, 0.0
+        return False, 0, 0, 0.0, 0.0
     factor = _scale(top)
     norm, trace, low, high = _measure(M, factor)
     shift = _cholesky_shift(d, norm, trace)
     if last_negative <= 0 and low + shift > 0.0 and _has_factor(space, M, factor, shift):
-        return SETTLED, 0, d, norm, factor
+        return False, 0, d, factor, norm
     if last_positive <= 0 and high - shift < 0.0 and _has_factor(space, M, -factor, shift):
         _combine(M, M, 0.0, 0.0)
-        return SETTLED, d, 0, norm, factor
+        return False, d, 0, factor, norm
     _shifted(M, space.A, factor, 0.0)
     _call(space.calls + SYTRD, 10)
     zero = ZERO_ERROR * norm / math.sqrt(d)
     x, pivots, counts = space.work[0:2], space.work[2:4], space.work[4:6]
     x[0], x[1] = -zero, zero
     _counts_below(space.diagonal, space.off, x, pivots, counts, 2)
-    negative, positive = int(counts[0]), d - int(counts[1])
-    return DECOMPOSE, negative, positive, norm, factor
+    return True, int(counts[0]), d - int(counts[1]), factor, norm
 
 
 @njit(nogil=True)
@@ -550,16 +535,14 @@ def _project_one(M, bits, last_negative, last_positive):
     Returns the numbers of negative and of positive eigenvalues, and whether
     Cholesky was not enough to know.
     """
-    d = M.shape[0]
-    space = _workspace(d)
-    outcome, negative, positive, norm, factor = _begin(
+    d, space = M.shape[0], _workspace(M.shape[0])
+    decompose, negative, positive, factor, norm = _begin(
         space, M, bits, last_negative, last_positive)
-    if outcome == NOT_FINITE:
+    if norm == math.inf:
         raise ProjectionError("an entry is not finite")
-    if outcome == DECOMPOSE:
-        if positive <= negative:
-            keep, low, high = 0.0, d - positive, d
-        else:
+    if decompose:
+        keep, low, high = 0.0, d - positive, d
+        if positive > negative:
             keep, low, high = 1.0, 0, negative
         if low < high:
             _eigenpairs(space, low, high, VECTOR_ERROR * norm)
@@ -568,7 +551,7 @@ def _project_one(M, bits, last_negative, last_positive):
                 keep, low, high = 0.0, d - positive, d
                 _eigenpairs(space, low, high, VECTOR_ERROR * norm)
         _end(space, M, keep, high - low, factor)
-    return negative, positive, outcome == DECOMPOSE
+    return negative, positive, decompose
 
 
 # Many -------------------------------------------------------------------------------
@@ -588,15 +571,8 @@ def each(function, items, d):
 class Projector:
     """Projects blocks on the cone of positive semidefinite matrices.
 
-    It remembers the signs of each block's last spectrum. What is remembered
-    decides what is tried first, and changes results by rounding only.
-
-    Parameters
-    ----------
-    p : int
-        Number of blocks.
-    d : int
-        A block is a matrix of d x d.
+    It has p blocks of d x d, and remembers the signs of each block's last spectrum. What is
+    remembered decides what is tried first, and changes results by rounding only.
     """
 
     def __init__(self, p, d):
@@ -644,14 +620,14 @@ class Projector:
 
 def _batch(matrices):
     """A new C-contiguous float64 array (n, d, d) and the shape given."""
-    given = np.asarray(matrices)
-    if given.ndim not in (2, 3) or given.shape[-1] != given.shape[-2] or given.shape[-1] == 0:
+    batch = np.array(matrices, dtype=float, order="C")
+    shape = batch.shape
+    if len(shape) not in (2, 3) or shape[-1] != shape[-2] or shape[-1] == 0:
         raise ValueError(
             "expected a square matrix (d, d) or a batch of them (n, d, d), d at least 1, "
-            f"got shape {given.shape}"
+            f"got shape {shape}"
         )
-    batch = np.array(given, dtype=float, order="C")
-    return batch.reshape(-1, *given.shape[-2:]), given.shape
+    return batch.reshape(-1, *shape[-2:]), shape
 
 
 def project(matrices):
@@ -675,21 +651,15 @@ def is_psd(matrices, tol=1e-12, least=0.0):
         With 0, a singular matrix may fail by rounding.
     least : float, or array (n,)
         A norm below which matrices are as good as zero.
-
-    Returns
-    -------
-    bool, or array (n,) of bool
     """
     if not 0.0 <= tol < math.inf:
         raise ValueError(f"tol must be finite and at least 0, got {tol}")
     batch, shape = _batch(matrices)
-    bits = batch.view(np.int64)
-    d = shape[-1]
-    least = np.broadcast_to(np.asarray(least, dtype=np.float64), len(batch))
-    found = np.array(each(
-        lambda k: _is_psd_one(_workspace(d), batch[k], bits[k], tol, least[k]),
-        range(len(batch)), d,
-    ), dtype=bool)
+    bits, least = batch.view(np.int64), np.broadcast_to(least, len(batch)).astype(float)
+
+    def is_psd_one(k):
+        return _is_psd_one(_workspace(shape[-1]), batch[k], bits[k], tol, least[k])
+    found = np.array(each(is_psd_one, range(len(batch)), shape[-1]), dtype=bool)
     return bool(found[0]) if len(shape) == 2 else found
 
 

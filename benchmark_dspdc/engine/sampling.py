@@ -55,15 +55,8 @@ class Partition(NamedTuple):
 class Weighted(NamedTuple):
     """Blocks of a partition, drawn with given probabilities by Walker's alias method.
 
-    Attributes
-    ----------
-    starts, order : ndarray
-        As in `Partition`.
-    threshold, alias : ndarray
-        Of a uniformly drawn block k, take it with probability threshold[k],
-        else alias[k].
-    boosts : ndarray
-        One over the probability of the block that begins at a position.
+    Of a uniformly drawn block k, take it with probability threshold[k], else alias[k].
+    `boosts` has one over the probability of the block that begins at a position.
     """
 
     starts: np.ndarray
@@ -81,10 +74,7 @@ class Weighted(NamedTuple):
 class Stepped(NamedTuple):
     """As `Weighted`, for primal blocks that have a step and an extrapolation of their own.
 
-    Attributes
-    ----------
-    taus, momenta : ndarray
-        The step tau and 1 + theta of the block that begins at a position.
+    `taus` and `momenta` have tau and 1 + theta of the block that begins at a position.
     """
 
     starts: np.ndarray
@@ -117,32 +107,23 @@ class Subset(NamedTuple):
 
 
 def block_size(value, total, name):
-    """A number of coordinates from a count (int) or a fraction (float).
-
-    Raises
-    ------
-    ValueError
-        If the value is neither an integer in [1, total] nor a float in (0, 1].
-    """
-    allowed = f"an integer from 1 to {total} or a fraction in (0, 1]"
+    """A number of coordinates from a count (int) or a fraction (float)."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         if 1 <= value <= total:
             return int(value)
-    elif isinstance(value, Real) and not isinstance(value, bool):
-        if 0.0 < value <= 1.0:
-            return max(1, round(float(value) * total))
-    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    elif isinstance(value, Real) and 0.0 < value <= 1.0 and not isinstance(value, bool):
+        return max(1, round(float(value) * total))
+    raise ValueError(
+        f"{name} must be an integer from 1 to {total} or a fraction in (0, 1], got {value!r}"
+    )
 
 
 def partition(total, size, rng):
     """Cut a random permutation into ceil(total/size) blocks of balanced size."""
     n_blocks = -(-total // size)
     starts = (np.arange(n_blocks + 1, dtype=np.int64) * total) // n_blocks
-    if n_blocks == 1:
-        order = np.arange(total, dtype=np.int64)
-    else:
-        order = rng.permutation(total).astype(np.int64)
-    return Partition(starts, order)
+    order = np.arange(total) if n_blocks == 1 else rng.permutation(total)
+    return Partition(starts, order.astype(np.int64))
 
 
 def subset(total, size):
@@ -185,11 +166,6 @@ def generator(seed):
 
 
 @njit(inline=True)
-def _rotate_left(value, by):
-    return (value << np.uint64(by)) | (value >> np.uint64(64 - by))
-
-
-@njit(inline=True)
 def uniform(state):
     """A double in [0, 1) with 53 random bits (xoshiro256+, Blackman & Vigna 2018)."""
     result = state[0] + state[3]
@@ -199,7 +175,7 @@ def uniform(state):
     state[1] ^= state[2]
     state[0] ^= state[3]
     state[2] ^= shifted
-    state[3] = _rotate_left(state[3], 45)
+    state[3] = (state[3] << np.uint64(45)) | (state[3] >> np.uint64(19))
     return (result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
@@ -215,9 +191,7 @@ def shuffle_head(order, size, state):
     total = order.shape[0]
     for k in range(size):
         other = k + below(state, total - k)
-        kept = order[k]
-        order[k] = order[other]
-        order[other] = kept
+        order[k], order[other] = order[other], order[k]
 
 
 @generic
@@ -229,19 +203,21 @@ def draw(sampler, state, ahead):
     """
 
 
+@njit(inline=True)
+def _take_ahead(sampler, block, ahead):
+    ahead[0] = sampler.starts[block]
+    ahead[1] = sampler.starts[block + 1]
+
+
 @draw.register(Partition)
 def draw_of_partition(sampler, state, ahead):
     n_blocks = sampler.starts.shape[0] - 1
     if n_blocks == 1:
         return np.int64(0), sampler.starts[1]
     if ahead[0] < 0:
-        block = below(state, n_blocks)
-        ahead[0] = sampler.starts[block]
-        ahead[1] = sampler.starts[block + 1]
+        _take_ahead(sampler, below(state, n_blocks), ahead)
     lo, hi = ahead[0], ahead[1]
-    block = below(state, n_blocks)
-    ahead[0] = sampler.starts[block]
-    ahead[1] = sampler.starts[block + 1]
+    _take_ahead(sampler, below(state, n_blocks), ahead)
     return lo, hi
 
 
@@ -258,13 +234,9 @@ def weighted_block(sampler, state):
 @draw.register(Weighted, Stepped)
 def draw_weighted(sampler, state, ahead):
     if ahead[0] < 0:
-        block = weighted_block(sampler, state)
-        ahead[0] = sampler.starts[block]
-        ahead[1] = sampler.starts[block + 1]
+        _take_ahead(sampler, weighted_block(sampler, state), ahead)
     lo, hi = ahead[0], ahead[1]
-    block = weighted_block(sampler, state)
-    ahead[0] = sampler.starts[block]
-    ahead[1] = sampler.starts[block + 1]
+    _take_ahead(sampler, weighted_block(sampler, state), ahead)
     return lo, hi
 
 

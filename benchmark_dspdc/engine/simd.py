@@ -37,10 +37,17 @@ def _mask(*lanes):
     return ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes))
 
 
-def _pointer(context, builder, signature, args, to):
-    """The address of element args[1] of the array args[0]."""
+def element(context, builder, signature, args, to=None):
+    """The address of element args[1] of the array args[0], as a pointer to an LLVM type."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    return builder.bitcast(builder.gep(data, [args[1]]), to.as_pointer())
+    pointer = builder.gep(data, [args[1]])
+    return pointer if to is None else builder.bitcast(pointer, to.as_pointer())
+
+
+def _call(builder, name, result, arguments):
+    """Call a function that LLVM or the system knows by name."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
 def vectors_of(width):
@@ -51,7 +58,7 @@ def vectors_of(width):
     def load(typingctx, array, offset):
         """Doubles from `offset` on; no alignment is assumed."""
         def generate(context, builder, signature, args):
-            pointer = _pointer(context, builder, signature, args, vec.vector)
+            pointer = element(context, builder, signature, args, vec.vector)
             return builder.load(pointer, align=8)
         return vec(array, types.intp), generate
 
@@ -74,7 +81,7 @@ load, splat = vectors_of(4)
 def store(typingctx, array, offset, value):
     """Write a vector's doubles from `offset` on."""
     def generate(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature, args, value.vector)
+        pointer = element(context, builder, signature, args, value.vector)
         builder.store(args[2], pointer, align=8)
         return context.get_dummy_value()
     return types.void(array, types.intp, value), generate
@@ -100,9 +107,7 @@ def mul(typingctx, x, y):
 def fma(typingctx, x, y, z):
     """x * y + z, rounded once."""
     def generate(context, builder, signature, args):
-        kind, name = ir.FunctionType(x.vector, [x.vector] * 3), f"llvm.fma.v{x.vector.count}f64"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        return builder.call(function, args)
+        return _call(builder, f"llvm.fma.v{x.vector.count}f64", x.vector, args)
     return x(x, x, x), generate
 
 
@@ -135,11 +140,10 @@ def totals(typingctx, a, b, c, d):
 def prefetch(typingctx, array, offset):
     """Ask for the cache line that holds element `offset`; a hint, never an error."""
     def generate(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature, args, ir.IntType(8))
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type] + [_INT32] * 3)
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        pointer = element(context, builder, signature, args, ir.IntType(8))
         # read, keep in all levels, data
-        builder.call(function, [pointer] + [ir.Constant(_INT32, k) for k in (0, 3, 1)])
+        hints = [ir.Constant(_INT32, k) for k in (0, 3, 1)]
+        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
         return context.get_dummy_value()
     return types.void(array, types.intp), generate
 

@@ -56,11 +56,6 @@ def one_thread():
 
 # Several threads for independent work -------------------------------------------------
 
-def _blas_threads():
-    return min((pool["num_threads"] for pool in _controller().info()
-                if pool["user_api"] == "blas"), default=available_cpus())
-
-
 def available_cpus():
     """How many CPUs this process may use."""
     try:
@@ -71,7 +66,10 @@ def available_cpus():
 
 # Asked when this module is loaded, before anything here limits BLAS. A process
 # that shares the machine, as joblib's workers do, was told its part by then.
-_BLAS_AT_START = _blas_threads()
+_BLAS_AT_START = min(
+    (pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"),
+    default=available_cpus(),
+)
 
 
 def n_threads():
@@ -97,11 +95,8 @@ _inside = threading.local()
 def at_most(count, settings=None):
     """Context in which `n_threads` is at most this, unless the environment variable is set.
 
-    Parameters
-    ----------
-    count : int
-    settings : dict or None
-        Taken in place of this process's environment: that of the process the work comes from.
+    `settings` are taken in place of this process's environment: those of the process that the
+    work comes from.
     """
     outside = getattr(_inside, "most", sys.maxsize), getattr(_inside, "settings", None)
     _inside.most, _inside.settings = count, settings
@@ -149,10 +144,10 @@ def side_by_side(function, items):
     with one_thread():
         if count == 1:
             return [function(item) for item in items]
-        return _shared(function, items, count)
+        return _on_threads(function, items, count)
 
 
-def _shared(function, items, count):
+def _on_threads(function, items, count):
     results, errors = [None] * len(items), {}
     following, lock = itertools.count(), threading.Lock()
 
@@ -171,8 +166,7 @@ def _shared(function, items, count):
         finally:
             _inside.busy = False
 
-    pool = _helpers(count - 1)
-    helpers = [pool.submit(work) for _ in range(count - 1)]
+    helpers = [_helpers(count - 1).submit(work) for _ in range(count - 1)]
     work()
     for helper in helpers:
         # One that has not begun by now finds nothing left to do.
@@ -210,8 +204,7 @@ def all_at_once(function, first, *others):
         function(*first)
         return
     with _meeting:
-        pool = _helpers(len(others))
-        helpers = [pool.submit(function, *args) for args in others]
+        helpers = [_helpers(len(others)).submit(function, *args) for args in others]
         function(*first)
         for helper in helpers:
             helper.result()

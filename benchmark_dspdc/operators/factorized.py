@@ -51,18 +51,10 @@ class FactorizedOperator(Operator):
         return 2 * self.d * sum(self.shape)
 
     def matvec(self, x):
-        v = np.empty(self.Vt.shape[1])
-        multiply_transposed(DenseRows(self.Vt), np.ascontiguousarray(x, dtype=np.float64), v)
-        out = np.empty(self.shape[0])
-        multiply(DenseRows(self.U), v, out)
-        return out
+        return _product(self.U, self.Vt, x)
 
     def rmatvec(self, y):
-        u = np.empty(self.U.shape[1])
-        multiply_transposed(DenseRows(self.U), np.ascontiguousarray(y, dtype=np.float64), u)
-        out = np.empty(self.shape[1])
-        multiply(DenseRows(self.Vt), u, out)
-        return out
+        return _product(self.Vt, self.U, y)
 
     @cached_property
     def row_norms2(self):
@@ -171,6 +163,14 @@ class FactorizedOperator(Operator):
 
     def miniature(self):
         return FactorizedOperator(np.eye(4), np.eye(4))
+
+
+def _product(left, right, v):
+    """left (right' v)."""
+    inner, out = np.empty(right.shape[1]), np.empty(len(left))
+    multiply_transposed(DenseRows(right), np.ascontiguousarray(v, dtype=np.float64), inner)
+    multiply(DenseRows(left), inner, out)
+    return out
 
 
 #: The largest A = UV that `materialized` forms, in bytes.

@@ -20,23 +20,15 @@ LARGEST_GRAM = 2500
 
 
 class Pairs(NamedTuple):
-    """All pairs of blocks of two partitions.
+    """All pairs of blocks of two partitions."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Numbers of blocks of rows and of columns.
-    cost : float
-        About the multiply-adds of looking at all of them.
-    gram : callable
-        ``gram(k, l)`` is a matrix whose largest eigenvalue is |A_I^J|^2.
-    stack : callable or None
-        ``stack(l)`` are those of all k, one array, where that is the faster way.
-    """
-
+    #: Numbers of blocks of rows and of columns.
     shape: tuple
+    #: About the multiply-adds of looking at all of them.
     cost: float
+    #: ``gram(k, l)`` is a matrix whose largest eigenvalue is |A_I^J|^2.
     gram: Callable
+    #: ``stack(l)`` are those of all k, one array, where that is the faster way.
     stack: Callable = None
 
 
@@ -95,13 +87,18 @@ def certified_top(K, slack=0.01):
     limit = float(np.abs(K).sum(axis=1).max())
     bound = guess * (1.0 + slack)
     while 0.0 < bound < limit:
-        shifted = -K
-        shifted.flat[::len(K) + 1] += bound
-        if scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0:
+        if _is_below(K, bound):
             return bound
         bound *= 1.0 + slack
         slack *= 2.0
     return limit
+
+
+def _is_below(K, bound):
+    """Whether a Cholesky factorisation proves that no eigenvalue is above the bound."""
+    shifted = -K
+    shifted.flat[::len(K) + 1] += bound
+    return scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0
 
 
 def largest_norm2(pairs):
@@ -118,14 +115,8 @@ def largest_norm2(pairs):
     for k in range(pairs.shape[0]):
         for l in range(pairs.shape[1]):
             K = pairs.gram(k, l)
-            if np.trace(K) <= record:
-                continue
-            if record > 0.0:
-                shifted = -K
-                shifted.flat[::len(K) + 1] += record
-                if scipy.linalg.lapack.dpotrf(shifted, overwrite_a=True)[1] == 0:
-                    continue
-            record = max(record, top_eigenvalue(K))
+            if np.trace(K) > record and not (record > 0.0 and _is_below(K, record)):
+                record = max(record, top_eigenvalue(K))
     return record
 
 
@@ -173,16 +164,7 @@ def collatz_wielandt(matrix, steps=15):
 
 
 class Norms2(NamedTuple):
-    """Squared norms in a block of A, for estimates.
-
-    Attributes
-    ----------
-    entry, row, column : float
-        The largest of each kind.
-    mean_entry, mean_row : float
-    whole : float
-        Of the block itself.
-    """
+    """Squared norms in a block of A, for estimates: the largest of each kind, means, its own."""
 
     entry: float
     row: float
@@ -218,15 +200,8 @@ def chunks(n, width, entries=4_000_000):
 def largest_head_of_rows(norms2, width, size, block):
     """max over rows of the sum of the `size` largest squares.
 
-    Parameters
-    ----------
-    norms2 : ndarray
-        |row|^2; rows that could not win are not looked at.
-    width : int
-        Length of a row.
-    size : int
-    block : callable
-        ``block(indices)`` gives those rows as an array.
+    ``block(indices)`` gives rows of length `width` as an array. Rows that could not win by
+    their `norms2` are not looked at.
     """
     best = 0.0
     for part in chunks(len(norms2), width):

@@ -21,7 +21,7 @@ from ..engine.kernel_cache import njit
 from ..engine.symmetric import pack, packed_length, unpack
 from ..engine.threads import side_by_side
 from .dense import DenseOperator
-from .gram import LARGEST_GRAM, Pairs, collatz_wielandt, norms2_of_block, top_eigenvalue
+from .gram import LARGEST_GRAM, Pairs, norms2_of_block, top_eigenvalue
 from .operator import Operator
 
 
@@ -40,25 +40,17 @@ class Plans:
 
     def turn_to(self, order, lo, hi):
         """The plan of the block that an iteration begins with; `current` until the next."""
-        plan = None if self.kept is None else self.kept.get(lo)
-        if plan is None:
-            plan = self.operator.plan(indices(order, lo, hi))
+        if self.kept is None or lo not in self.kept:
+            self.current = self.operator.plan(indices(order, lo, hi))
             if self.kept is not None:
-                self.kept[lo] = plan
-        self.current = plan
-        return plan
+                self.kept[lo] = self.current
+        else:
+            self.current = self.kept[lo]
+        return self.current
 
 
 class BlockOperator(Operator):
-    """An n x p array of symmetric d x d matrices A_i^j.
-
-    Attributes
-    ----------
-    d : int
-        Order of the matrices.
-    weights : ndarray of shape (p,)
-        w_j of the norms; see the module.
-    """
+    """An n x p array of symmetric d x d matrices A_i^j, with `weights` w_j of the norms."""
 
     d = None
     weights = None
@@ -163,11 +155,11 @@ class BlockOperator(Operator):
     def column_norms2(self):
         return self.block_norms.column_norms2
 
-    def block_sums(self, blocks, transposed, budget):
-        return self.block_norms.block_sums(blocks, transposed, budget)
+    def block_sums(self, *asked):
+        return self.block_norms.block_sums(*asked)
 
-    def largest_head(self, size, transposed, budget):
-        return self.block_norms.largest_head(size, transposed, budget)
+    def largest_head(self, *asked):
+        return self.block_norms.largest_head(*asked)
 
     def norm2_bound(self):
         return self.block_norms.norm2_bound()
@@ -215,9 +207,7 @@ class BlockOperator(Operator):
     def scaled_norm2(self, rows, scale, exact):
         if exact:
             return top_eigenvalue(self.gram(rows, scale=scale))
-        norms = self.block_norms.row_block(rows)
-        return collatz_wielandt(norms.multiply(scale[:, None]) if hasattr(norms, "multiply")
-                                else norms * scale[:, None])
+        return self.block_norms.scaled_norm2(rows, scale, exact)
 
 
 class MatrixOperator(BlockOperator):
@@ -254,15 +244,17 @@ class MatrixOperator(BlockOperator):
     def plan(self, rows):
         return np.ascontiguousarray(rows, dtype=np.int64)
 
-    def _spans(self, n_rows, n_blocks):
+    def in_spans(self, function, n_rows, n_blocks):
+        """Call ``function(lo, hi)`` for parts of the blocks, side by side."""
         step = -(-self.SPAN // (n_rows * self.A.shape[2]))
-        return [(k, min(k + step, n_blocks)) for k in range(0, n_blocks, step)]
+        spans = [(k, min(k + step, n_blocks)) for k in range(0, n_blocks, step)]
+        side_by_side(lambda span: function(*span), spans)
 
     def row_products(self, plan, X, out):
         partial = np.empty((self.shape[1], len(plan)))
-        side_by_side(
-            lambda span: _dot_blocks(self.A, plan, None, *span, X, partial),
-            self._spans(len(plan), self.shape[1]),
+        self.in_spans(
+            lambda lo, hi: _dot_blocks(self.A, plan, None, lo, hi, X, partial), len(plan),
+            self.shape[1],
         )
         out[:len(plan)] = partial.sum(axis=0)
 
@@ -270,28 +262,26 @@ class MatrixOperator(BlockOperator):
         if wanted is None:
             delta, wanted = total, self._none_wanted
         coef = np.ascontiguousarray(coef[:len(plan)])
-        side_by_side(
-            lambda span: _add_rows(self.A, plan, *span, coef, total, delta, wanted),
-            self._spans(len(plan), self.shape[1]),
+        self.in_spans(
+            lambda lo, hi: _add_rows(self.A, plan, lo, hi, coef, total, delta, wanted),
+            len(plan), self.shape[1],
         )
-        return None
 
     def column_products(self, columns, matrices):
         columns = np.ascontiguousarray(columns, dtype=np.int64)
-        partial = np.empty((len(columns), self.shape[0]))
-        X = pack(matrices)
-        side_by_side(
-            lambda span: _dot_blocks(self.A, None, columns, *span, X, partial),
-            self._spans(self.shape[0], len(columns)),
+        partial, X = np.empty((len(columns), self.shape[0])), pack(matrices)
+        self.in_spans(
+            lambda lo, hi: _dot_blocks(self.A, None, columns, lo, hi, X, partial), self.shape[0],
+            len(columns),
         )
         return partial.sum(axis=0)
 
     def add_columns(self, columns, y, out):
         columns = np.ascontiguousarray(columns, dtype=np.int64)
         packed = np.empty((len(columns), self.A.shape[2]))
-        side_by_side(
-            lambda span: _add_columns(self.A, columns, *span, y, packed),
-            self._spans(self.shape[0], len(columns)),
+        self.in_spans(
+            lambda lo, hi: _add_columns(self.A, columns, lo, hi, y, packed), self.shape[0],
+            len(columns),
         )
         unpack(packed, self.d, out)
 

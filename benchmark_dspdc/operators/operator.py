@@ -154,15 +154,13 @@ class StoredOperator(Operator):
         """The rows `indices` as an ndarray or CSR array."""
 
     def pairs(self, dual, primal):
-        side = min(dual.largest, primal.largest)
-        count = (len(dual.starts) - 1) * (len(primal.starts) - 1)
-        cost = self._pair_cost(dual.largest, primal.largest, count) + count * side ** 3 / 3
-
-        def gram_of(k, l):
-            return smaller_gram(self.row_block(dual.block(k))[:, primal.block(l)])
-
         shape = (len(dual.starts) - 1, len(primal.starts) - 1)
-        return Pairs(shape, cost if side <= LARGEST_GRAM else np.inf, gram_of)
+        side, count = min(dual.largest, primal.largest), shape[0] * shape[1]
+        cost = self._pair_cost(dual.largest, primal.largest, count) + count * side ** 3 / 3
+        return Pairs(
+            shape, cost if side <= LARGEST_GRAM else np.inf,
+            lambda k, l: smaller_gram(self.row_block(dual.block(k))[:, primal.block(l)]),
+        )
 
     @abstractmethod
     def _pair_cost(self, m, q, count):

@@ -36,21 +36,14 @@ AHEAD = 12
 
 
 class Vectors(NamedTuple):
-    """All vectors of an operator, by groups; see `benchmark_dspdc.operators.rank_one`.
-
-    Attributes
-    ----------
-    points, starts, ends : ndarray
-    own : ndarray
-        The block of each group's own, -1 for none.
-    common : int
-        The block that all share, -1 for none.
-    """
+    """All vectors of an operator, by groups; see `benchmark_dspdc.operators.rank_one`."""
 
     points: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    #: The block of each group's own, -1 for none.
     own: np.ndarray
+    #: The block that all share, -1 for none.
     common: int
 
 
@@ -65,13 +58,8 @@ class Selection(NamedTuple):
 class Sums(NamedTuple):
     """Where sums of c v v' go, packed.
 
-    Attributes
-    ----------
-    total, delta : ndarray of shape (p, d (d + 1)/2)
-        total_j += the sum of a group with the block j of its own; delta_j = it where wanted.
-    wanted : ndarray of bool
-    shared : ndarray of shape (d (d + 1)/2,), or empty
-        The sum over all groups is added to it.
+    total_j += the sum of a group with the block j of its own, delta_j = it where wanted, and
+    the sum over all groups is added to `shared`, unless that is empty.
     """
 
     total: np.ndarray

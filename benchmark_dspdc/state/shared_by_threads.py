@@ -1,27 +1,25 @@
 """A state that several threads work on inside one iteration.
 
-All threads run the same loop and draw the same blocks, and of a block each does its
-part. What a part adds to a kept product goes to a sum of its own; those are added when
-all are done. So the threads compute what one would, but for the order of that addition.
-Waking a sleeping thread takes longer than most iterations, so they look at each other's
-count until all have come as far, and now and then let the system run something else.
+All threads run the same loop and draw the same blocks, and of a block each does its part. What a
+part adds to a kept product goes to a sum of its own; those are added when all are done. So the
+threads compute what one would, but for the order of that addition. Waking a sleeping thread takes
+longer than most iterations, so they look at each other's count until all have come as far, and
+now and then let the system run something else.
 """
 
 import os
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..engine.kernel_cache import njit
+from ..engine.simd import element
 from .iteration import Block, close, dual_half, iteration_cost, primal_half, solution, turn
 from .primal_dual import ColumnState, FactorState, RowState
 
-#: Counts are this many integers apart, so that each has a cache line; and how often to look
-#: at another's before the system is asked to run something else.
+#: Integers between counts, so that each has a cache line, and looks at another's between yields.
 APART, PATIENCE = 8, 2000
 
 #: Which fields sum up what the dual and the primal half of an iteration add to a product.
@@ -31,9 +29,9 @@ SUMS = {RowState: ("dw", None), ColumnState: (None, "dz"), FactorState: ("du", "
 class Shared(NamedTuple):
     """What the thread `me` has of a state: the whole, and that with its own sums of a half."""
 
-    whole: object
-    dual: object
-    primal: object
+    whole: NamedTuple
+    dual: NamedTuple
+    primal: NamedTuple
     dual_sums: np.ndarray
     primal_sums: np.ndarray
     counts: np.ndarray
@@ -42,9 +40,8 @@ class Shared(NamedTuple):
 
 def longest_sum(state):
     """The longest sum that each thread would have of its own; None if threads cannot share."""
-    if os.name != "posix" or type(state) not in SUMS:
-        return None
-    return max(len(getattr(state, name)) for name in SUMS[type(state)] if name)
+    if os.name == "posix" and type(state) in SUMS:
+        return max(len(getattr(state, name)) for name in SUMS[type(state)] if name)
 
 
 def shares(state, threads):
@@ -56,22 +53,15 @@ def shares(state, threads):
         fields = {name: sums[k][mine[k]] for k, name in enumerate(names) if name}
         return state._replace(dy=np.empty_like(state.dy), dx=np.empty_like(state.dx), **fields)
     counts, whole = np.zeros(threads * APART, dtype=np.int64), with_sums_of(0, 0)
-    return [
-        Shared(whole, with_sums_of(me, 0), with_sums_of(0, me), *sums, counts, me)
-        for me in range(threads)
-    ]
-
-
-def _pointer(builder, context, signature, args):
-    data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    return builder.gep(data, [args[1]])
+    return [Shared(whole, with_sums_of(me, 0), with_sums_of(0, me), *sums, counts, me)
+            for me in range(threads)]
 
 
 @intrinsic
 def _publish(typingctx, array, offset, value):
     """Write an integer after everything that was written before."""
     def generate(context, builder, signature, args):
-        pointer = _pointer(builder, context, signature, args)
+        pointer = element(context, builder, signature, args)
         builder.store_atomic(args[2], pointer, ordering="release", align=8)
         return context.get_dummy_value()
     return types.void(array, types.intp, types.int64), generate
@@ -81,18 +71,12 @@ def _publish(typingctx, array, offset, value):
 def _look(typingctx, array, offset):
     """Read an integer before anything that is read after."""
     def generate(context, builder, signature, args):
-        pointer = _pointer(builder, context, signature, args)
+        pointer = element(context, builder, signature, args)
         return builder.load_atomic(pointer, ordering="acquire", align=8)
     return types.int64(array, types.intp), generate
 
 
-@intrinsic
-def _let_others_run(typingctx):
-    def generate(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return context.get_dummy_value()
-    return types.void(), generate
+_let_others_run = types.ExternalFunction("sched_yield", types.int32())
 
 
 @njit(inline=True)
@@ -104,8 +88,7 @@ def wait_for_all(counts, me):
         looks = 0
         while _look(counts, other * APART) < count:
             looks += 1
-            if looks == PATIENCE:
-                looks = 0
+            if looks % PATIENCE == 0:
                 _let_others_run()
 
 
@@ -120,11 +103,16 @@ def part_of(state, block):
 
 
 @njit(inline=True)
-def _add_up(sums):
+def has_all_sums(state, sums):
+    """Wait until all parts are done; the first thread adds their sums up and gets True."""
+    wait_for_all(state.counts, state.me)
+    if state.me > 0:
+        return False
     for other in range(1, sums.shape[0]):
         for k in range(sums.shape[1]):
             sums[0, k] += sums[other, k]
             sums[other, k] = 0.0
+    return True
 
 
 @dual_half.register(Shared)
@@ -139,18 +127,14 @@ def shared_primal_half(state, rule, steps, rows, columns):
 
 @turn.register(Shared)
 def shared_turn(state, boost, previous):
-    wait_for_all(state.counts, state.me)
-    if state.me == 0:
-        _add_up(state.dual_sums)
+    if has_all_sums(state, state.dual_sums):
         turn(state.whole, boost, previous)
     wait_for_all(state.counts, state.me)
 
 
 @close.register(Shared)
 def shared_close(state, momentum, rows):
-    wait_for_all(state.counts, state.me)
-    if state.me == 0:
-        _add_up(state.primal_sums)
+    if has_all_sums(state, state.primal_sums):
         close(state.whole, momentum, rows)
     wait_for_all(state.counts, state.me)
 

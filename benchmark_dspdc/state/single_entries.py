@@ -33,7 +33,6 @@ from ..engine.kernel_cache import njit
 from ..engine.sampling import below, uniform
 from ..engine.simd import prefetch
 from ..engine.symmetric import pack, unpack
-from ..engine.threads import side_by_side
 from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient
 from ..operators.dense import DenseOperator
 from ..operators.factorized import FactorizedOperator
@@ -444,12 +443,10 @@ class MatrixEntries(BlockEntries):
         rows, columns = self.rows[positions], self.columns[positions]
         products = np.empty(len(rows))
         cuts = np.searchsorted(columns, np.arange(self.operator.shape[1] + 1))
-        spans = self.operator._spans(max(1, len(rows) // len(X)), len(X))
-        side_by_side(
-            lambda span: _add_blocks(
-                self.operator.A, rows, columns, cuts[span[0]], cuts[span[1]], boosts, X, dy,
-                of_x, products,
-            ), spans,
+        self.operator.in_spans(
+            lambda lo, hi: _add_blocks(
+                self.operator.A, rows, columns, cuts[lo], cuts[hi], boosts, X, dy, of_x, products
+            ), max(1, len(rows) // len(X)), len(X),
         )
         of_y += np.bincount(rows, boosts * products, len(of_y))
         return 2 * len(rows) * X.shape[1]

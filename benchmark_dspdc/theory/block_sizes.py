@@ -28,33 +28,21 @@ ACCURACY = 1e-6
 
 
 class Prices(NamedTuple):
-    """Nanoseconds of the parts of an iteration.
+    """Nanoseconds of the parts of an iteration."""
 
-    Attributes
-    ----------
-    fixed : float
-        Draws, bookkeeping.
-    multiply_add : float
-        With entries of A, or of U and V.
-    dual : float
-        A dual step, without its product.
-    primal : float
-        A primal step on a number; on a matrix, which is projected on the cone,
-        of each of its numbers.
-    swept : float
-        A coordinate of a kept product, all of which an iteration on a dense A renews.
-    lazy : float
-        A multiply-add where all of x moves lazily.
-    block : float
-        A primal step on a matrix, besides its numbers.
-    """
-
+    #: Draws, bookkeeping.
     fixed: float
+    #: With entries of A, or of U and V.
     multiply_add: float
+    #: A dual step, without its product.
     dual: float
+    #: A primal step on a number, or, where a matrix is projected, for each of its numbers.
     primal: float
+    #: A coordinate of a kept product, all of which an iteration on a dense A renews.
     swept: float = 0.0
+    #: A multiply-add where all of x moves lazily.
     lazy: float = 0.0
+    #: A primal step on a matrix, besides its numbers.
     block: float = 0.0
 
 
@@ -69,18 +57,9 @@ PRICES = {
 
 
 class Choice(NamedTuple):
-    """A pair of block sizes, and why.
+    """A pair of block sizes, why, and how many pairs were compared.
 
-    Attributes
-    ----------
-    m, q : int
-    Lambda : float
-        Estimate of the constant.
-    iterations, seconds : float
-        Predicted for a relative accuracy of `ACCURACY`; an iteration's time is
-        their ratio.
-    examined : int
-        How many pairs were compared.
+    Iterations and seconds are predicted for a relative accuracy of `ACCURACY`.
     """
 
     m: int
@@ -103,20 +82,18 @@ def parts(operator, m, q):
     """What an iteration does, one row a pair: the counts that `Prices` are for."""
     n, p = operator.shape
     r, s = n / m, p / q
-    ones = np.ones(np.broadcast(m, q).shape)
-    multiply_adds = primal_dual_cost(operator, r, s) * ones
-    swept, lazy = 0.0 * ones, 0.0 * ones
-    width = float(operator.column_width)
-    primal = q * width * ones
+    multiply_adds, width = primal_dual_cost(operator, r, s), float(operator.column_width)
+    primal, block = q * width, q if width > 1 else 0.0
+    swept = lazy = 0.0
     if operator.kind == "dense":
-        swept = np.where(r >= s, p, n) * ones
+        swept = np.where(r >= s, p, n)
     elif operator.kind == "csr":
         alone = moves_lazily(operator, r, s)
         lazy = np.where(alone, multiply_adds, 0.0)
         multiply_adds = np.where(alone, 0.0, multiply_adds)
         primal = np.where(alone, 0.0, primal)
-    block = (q if width > 1 else 0.0) * ones
-    return np.stack([ones, multiply_adds, m * ones, primal, swept, lazy, block], axis=-1)
+    counts = np.broadcast_arrays(1.0, multiply_adds, m, primal, swept, lazy, block, q)[:-1]
+    return np.stack(counts, axis=-1)
 
 
 def iteration_seconds(operator, loss, m, q, prices=None):
@@ -140,10 +117,9 @@ def estimated_root(operator, rng):
     n, p = operator.shape
     size = operator.sample_size(SAMPLE)
     rows = np.arange(n) if n == size else np.unique(rng.integers(0, n, size))
-    size = len(rows)
-    sampled = operator.sampled_norms2(rows)
-    entry, row, column, usual_entry, usual_row, whole = np.sqrt(sampled)
-    span = math.sqrt(size) - 1.0 if size > 1 else 1.0
+    norms = np.sqrt(operator.sampled_norms2(rows))
+    entry, row, column, usual_entry, usual_row, whole = norms
+    span = math.sqrt(len(rows)) - 1.0 if len(rows) > 1 else 1.0
     breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
 
     def root(m, q):
@@ -183,10 +159,6 @@ def choose_blocks(problem, root, m="auto", q="auto", prices=None):
         What is given is kept.
     prices : Prices or None
         Of the parts of an iteration; None for the stored ones.
-
-    Returns
-    -------
-    Choice
     """
     operator = problem.operator
     n, p = operator.shape
@@ -229,5 +201,4 @@ def calibrated(problem, iteration_time, seconds=0.05):
     ms, qs = np.array(pairs).T
     counts = parts(problem.operator, np.ceil(n / np.ceil(n / ms)), np.ceil(p / np.ceil(p / qs)))
     weights = 1.0 / found
-    prices, _ = nnls(counts * weights[:, None], found * weights)
-    return Prices(*prices)
+    return Prices(*nnls(counts * weights[:, None], found * weights)[0])

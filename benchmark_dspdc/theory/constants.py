@@ -40,18 +40,10 @@ PATIENCE = 10
 
 
 class Known(NamedTuple):
-    """What is known of a constant.
+    """What is known of a constant: its value, or an upper and a lower bound.
 
-    Attributes
-    ----------
-    value : float
-        The constant, or an upper bound of it.
-    lower : float
-        A lower bound; the value itself if that is exact.
-    kind : str
-        "exact", or how the upper bound was found.
-    seconds : float
-        That finding it took; what an earlier one has left is not counted again.
+    `kind` is "exact" or says how the upper bound was found. Of `seconds`, what an earlier
+    constant has left is not counted again.
     """
 
     value: float
@@ -121,12 +113,10 @@ class ProblemConstants:
 
     def as_dict(self):
         """All of it as plain numbers and strings, the constants as dicts."""
-        plain = {
-            name: getattr(self, name)
-            for name in ("n", "p", "lam", "gamma", "m", "q", "r", "s", "heuristic", "ratio",
-                         "kappa", "kappa_whole")
-        }
-        return plain | {name: getattr(self, name)._asdict() for name in self.NAMES}
+        plain = ("n", "p", "lam", "gamma", "m", "q", "r", "s", "heuristic", "ratio", "kappa",
+                 "kappa_whole")
+        found = {name: getattr(self, name) for name in (*plain, *self.NAMES)}
+        return found | {name: found[name]._asdict() for name in self.NAMES}
 
     def __rich__(self):
         from rich import box
@@ -134,28 +124,22 @@ class ProblemConstants:
 
         bounded = not all(getattr(self, name).exact for name in self.NAMES)
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("constant")
-        table.add_column("value", justify="right")
-        if bounded:
-            table.add_column("at least", justify="right")
-        table.add_column("what is known")
-        table.add_column("seconds", justify="right")
+        for name in ("constant", "value", *["at least"] * bounded, "what is known", "seconds"):
+            left = name in ("constant", "what is known")
+            table.add_column(name, justify="left" if left else "right")
 
-        def add(name, value, lower, kind, seconds=None):
-            known = [f"{value:.4g}"]
-            if bounded:
-                known.append("" if lower is None else f"{lower:.4g}")
-            table.add_row(name, *known, kind, "" if seconds is None else f"{seconds:.3f}")
+        def add(name, value, kind, lower="", seconds=""):
+            table.add_row(name, f"{value:.4g}", *[lower] * bounded, kind, seconds)
 
         for name in self.NAMES:
-            value, lower, kind, seconds = getattr(self, name)
-            if name == "Lambda_qm":
-                kind = f"m = {self.m}, q = {self.q}: {kind}"
-            add(name, value, None if kind.endswith("exact") else lower, kind, seconds)
-        add("m q Lambda_p1/p", self.heuristic, None,
+            known = getattr(self, name)
+            sizes = f"m = {self.m}, q = {self.q}: " if name == "Lambda_qm" else ""
+            add(name, known.value, sizes + known.kind,
+                "" if known.exact else f"{known.lower:.4g}", f"{known.seconds:.3f}")
+        add("m q Lambda_p1/p", self.heuristic,
             f"heuristic; Lambda_qm is {self.ratio:.3g} times that")
-        add("Lambda_p1/(lam gamma)", self.kappa, None, "kappa")
-        add("Lambda_pn/(n lam gamma)", self.kappa_whole, None, "kappa of whole passes")
+        add("Lambda_p1/(lam gamma)", self.kappa, "kappa")
+        add("Lambda_pn/(n lam gamma)", self.kappa_whole, "kappa of whole passes")
         return table
 
     def __str__(self):
@@ -220,10 +204,8 @@ def constants(problem, m=None, q=None, seed=0):
     def known(find, dual, primal):
         begun = time.perf_counter()
         value, kind = find()
-        lower = value
-        if kind != "exact":
-            lower = min(value, largest_norm2_below(operator, dual, primal))
-        return Known(value, lower, kind, time.perf_counter() - begun)
+        below = value if kind == "exact" else largest_norm2_below(operator, dual, primal)
+        return Known(value, min(value, below), kind, time.perf_counter() - begun)
 
     def largest_column():
         if operator.column_width == 1:

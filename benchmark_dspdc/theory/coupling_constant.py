@@ -19,8 +19,6 @@ every block (I, J) that an iteration can touch, and fast when it is close.
     constant (on the paper's first problem at m = 1, q = 50: 1162 against 1331
     for a partition), and the theorems do not cover it then.
 
-`benchmark_dspdc.constants` shows these beside the other constants of a problem.
-
 What is called an upper bound is one; see `benchmark_dspdc.operators.gram` for how.
 """
 
@@ -41,7 +39,6 @@ MOST_PAIRS = 10 ** 7
 #: Multiply-adds that computing a constant may take at least; see `Operator.constant_passes`.
 LEAST_BUDGET = 3e8
 
-
 KINDS = ("auto", "partition", "bound", "heuristic")
 GIVEN = "given"
 HEURISTIC = "heuristic, may lie below the true constant"
@@ -58,6 +55,12 @@ class Constant(NamedTuple):
     def is_bound(self):
         """Whether it is known to be at least the true constant, as the theorems ask."""
         return self.kind not in (GIVEN, HEURISTIC, ESTIMATED)
+
+
+def least(bounds, what):
+    """The least of some bounds, and which one that is."""
+    best = min(bounds, key=lambda bound: bound.value)
+    return Constant(best.value, f"{what} ({best.kind})")
 
 
 def check_kind(Lambda):
@@ -80,10 +83,6 @@ def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
     dual, primal : Partition or Subset
     heuristic_scale : float
         Only for the heuristic.
-
-    Returns
-    -------
-    Constant
     """
     check_number(heuristic_scale, "heuristic_scale", 0.0, strict=True)
     check_kind(Lambda)
@@ -130,33 +129,37 @@ def exact_constant(operator, dual, primal, limit):
     if dual.largest == primal.largest == 1:
         value, kind = operator.largest_entry2(limit)
         return Constant(value, kind) if kind == "exact" else None
-    if dual.largest == 1 or primal.largest * operator.column_width == 1:
-        # A single row or column of numbers: its norm is a sum of squares.
-        single_rows = dual.largest == 1
-        sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
+    if _has_single_lines(operator, dual, primal):
+        sums = _sums_of_lines(operator, dual, primal, limit)
         return None if sums is None else Constant(float(sums.max()), "exact")
     pairs = operator.pairs(dual, primal)
     return Constant(largest_norm2(pairs), "exact") if pairs.cost <= limit else None
 
 
+def _has_single_lines(operator, dual, primal):
+    """Whether blocks are parts of single rows or columns of numbers: norms are sums of squares."""
+    return dual.largest == 1 or primal.largest * operator.column_width == 1
+
+
+def _sums_of_lines(operator, dual, primal, limit):
+    if dual.largest == 1:
+        return operator.block_sums(primal, False, limit)
+    return operator.block_sums(dual, True, limit)
+
+
 @single_threaded
 def pair_norms2(operator, dual, primal):
-    """|A_I^J|^2 of every pair of blocks of two partitions, or upper bounds of them.
+    """|A_I^J|^2 of every pair of blocks of two partitions, or upper bounds, and which of the two.
 
-    Returns
-    -------
-    norms2 : ndarray of shape (r, s), or None
-        None if there are more than `MOST_PAIRS`.
-    kind : str
-        What is known of them.
+    None in place of an array of shape (r, s) if there are more than `MOST_PAIRS`.
     """
     limit = budget(operator)
     shape = len(dual.starts) - 1, len(primal.starts) - 1
     if shape[0] * shape[1] > MOST_PAIRS:
         return None, "too many pairs"
-    if dual.largest == 1 or primal.largest * operator.column_width == 1:
+    if _has_single_lines(operator, dual, primal):
         single_rows = dual.largest == 1
-        sums = operator.block_sums(primal if single_rows else dual, not single_rows, limit)
+        sums = _sums_of_lines(operator, dual, primal, limit)
         if sums is not None and sums.shape[1] == shape[single_rows]:
             return sums[dual.order] if single_rows else sums[primal.order].T, "exact"
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
@@ -168,32 +171,32 @@ def pair_norms2(operator, dual, primal):
     bounds = np.minimum(rows[:, None], columns)
     sums = operator.block_sums(primal, False, limit)
     if sums is not None:
-        # Frobenius norms; one column stands for all where it is their maximum.
-        frobenius = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
-        bounds = np.minimum(bounds, frobenius)
+        bounds = np.minimum(bounds, _frobenius(sums, dual))
     return bounds, "upper bounds"
 
 
+def _frobenius(sums, dual):
+    """Squared norms of blocks; one column stands for all where it is their maximum."""
+    return np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
+
+
 def _partition_bound(operator, dual, primal, limit):
-    whole_dual, whole_primal = whole(operator.shape[0]), whole(operator.shape[1])
+    n, p = operator.shape
     found = [norm2(operator, limit)]
     for rows, columns, name in (
-        (dual, whole_primal, "the norm of whole rows of a block"),
-        (whole_dual, primal, "the norm of whole columns of a block"),
+        (dual, whole(p), "the norm of whole rows of a block"),
+        (whole(n), primal, "the norm of whole columns of a block"),
     ):
         if (pairs := operator.pairs(rows, columns)).cost <= limit:
             found.append(Constant(largest_norm2(pairs), name))
     sums = operator.block_sums(primal, False, limit)
     if sums is not None:
-        # Rows of a block, then the blocks: the largest Frobenius norm.
-        per_block = np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
-        found.append(Constant(float(per_block.max()), "Frobenius norm of a block"))
-    found.append(Constant(
-        dual.largest * float(operator.row_norms2.max()), "Frobenius norm of a block's rows"
-    ))
+        largest = float(_frobenius(sums, dual).max())
+        found.append(Constant(largest, "Frobenius norm of a block"))
+    largest = dual.largest * float(operator.row_norms2.max())
+    found.append(Constant(largest, "Frobenius norm of a block's rows"))
     found += [Constant(*bound) for bound in operator.more_bounds(dual, primal, limit)]
-    best = min(found, key=lambda c: c.value)
-    return Constant(best.value, f"upper bound ({best.kind})")
+    return least(found, "upper bound")
 
 
 def whole(total):
@@ -217,14 +220,7 @@ def norm2(operator, limit=None):
 
 @single_threaded
 def row_blocks_norm2(operator, blocks, each):
-    """|A_I|^2 of the blocks of rows of a partition: of each, or the largest.
-
-    Returns
-    -------
-    value : float, or ndarray of one a block
-    kind : str
-        What is known of it.
-    """
+    """|A_I|^2 of the blocks of rows of a partition, of each or the largest, and what is known."""
     if blocks.largest == 1:
         norms2 = operator.row_norms2[blocks.order]
         return norms2 if each else float(norms2.max()), "exact"
@@ -294,10 +290,8 @@ def sampled_norm2(operator, m, rng):
     size = min(m, SAMPLED_ROWS, len(rows))
     if size < 2:
         return 1.0
-    found = [
-        operator.scaled_norm2(sample, 1.0 / norms[sample], exact=True)
-        for sample in (np.sort(rng.choice(rows, size, replace=False)) for _ in range(SAMPLES))
-    ]
+    samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(SAMPLES)]
+    found = [operator.scaled_norm2(some, 1.0 / norms[some], exact=True) for some in samples]
     return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
 
 
@@ -345,10 +339,8 @@ def _normalised(values):
 def subset_bound(operator, m, q):
     """An upper bound on |A_I^J|^2 over all |I| = m, |J| = q."""
     limit = budget(operator)
-    found = [
+    return least([
         norm2(operator),
         Constant(m * operator.largest_head(q, False, limit), "m times the heaviest q of a row"),
         Constant(q * operator.largest_head(m, True, limit), "q times the heaviest m of a column"),
-    ]
-    best = min(found, key=lambda c: c.value)
-    return Constant(best.value, f"upper bound over subsets ({best.kind})")
+    ], "upper bound over subsets")

@@ -56,14 +56,8 @@ def check_sampling(probabilities, sampling, Lambda="auto", adaptive=False):
 class Plan(NamedTuple):
     """What a run by importance needs.
 
-    Attributes
-    ----------
-    dual, primal : Weighted, Stepped, or Partition of a single block
-    steps : Steps
-        Those of a single primal block; the largest ones where there are several.
-    rho : ndarray of shape (n,)
-        The penalty of each dual coordinate.
-    info : dict
+    `steps` are those of a single primal block, the largest ones where there are several, and
+    `rho` has the penalty of each dual coordinate.
     """
 
     dual: object
@@ -115,18 +109,11 @@ def _plan(problem, dual, primal, importance, theorem, info):
 def majorants(operator, dual, primal):
     """Pairs of vectors with |A_I^J| <= rows_I columns_J.
 
-    Returns
-    -------
-    found : list of (ndarray, ndarray)
-    largest : float
-        The largest |A_I^J|^2, or a bound of it.
-    kind : str
-        What is known of the norms.
+    Also the largest |A_I^J|^2, or a bound of it, and what is known of the norms.
     """
     norms2, kind = pair_norms2(operator, dual, primal)
     if norms2 is not None:
-        norms = np.sqrt(norms2)
-        found = [_majorant(norms, power) for power in POWERS]
+        found = [_majorant(np.sqrt(norms2), power) for power in POWERS]
         return found, float(norms2.max()), kind
     rows, _ = row_blocks_norm2(operator, dual, each=True)
     columns, _ = column_blocks_norm2(operator, primal)

@@ -43,22 +43,13 @@ SETTING = ("m", "q", "sampling", "Lambda", "heuristic_scale", "adaptive")
 
 
 class Letters:
-    """What the formulas are written in, for a problem and the options of a method.
-
-    Parameters
-    ----------
-    problem : Problem
-    found : ProblemConstants
-        Of the same problem.
-    method : str
-    options : dict
-    """
+    """What the formulas are written in, for a problem, its `constants` and a method's options."""
 
     def __init__(self, problem, found, method, options):
         self.problem, self.operator, self.found = problem, problem.operator, found
         self.options = options
         self.n, self.p = problem.shape
-        self.strength = problem.lam * problem.gamma
+        self.strength, self.kappa = problem.lam * problem.gamma, found.kappa
         self.matrices = len(problem.x_shape) > 1
         if method in ("dspdc", "spdc"):
             # The method's own blocks and constant; of SPDC's own steps there is none.
@@ -82,10 +73,6 @@ class Letters:
         self.rows, self.columns = rows, columns
         self.m, self.q = rows.largest, columns.largest
         self.r, self.s = rows.inverse_probability, columns.inverse_probability
-
-    @property
-    def kappa(self):
-        return self.found.kappa
 
     def K(self, Lambda):
         """Lambda/(n lam gamma)."""
@@ -139,7 +126,7 @@ class Letters:
 
 
 class Rate(NamedTuple):
-    """The rate of a method.
+    """The rate of a method; the callables take `Letters`.
 
     Attributes
     ----------
@@ -147,18 +134,16 @@ class Rate(NamedTuple):
         Shown to users.
     method : str
         Key of `METHODS`.
-    formula : str
+    formula, iterations : str and callable
         Iterations over log(1/eps), in the letters of this module.
-    iterations : callable
-        The same, of `Letters`.
     cost : callable
-        Multiply-adds of an iteration, of `Letters`.
-    eigendecompositions : callable
-        Of an iteration, where the blocks of x are matrices.
+        Multiply-adds of an iteration.
     source : str
         Where the formula is from.
     outer : callable
         Passes over the data beside the iterations, over log(1/eps).
+    eigendecompositions : callable
+        Of an iteration, where the blocks of x are matrices.
     """
 
     name: str
@@ -166,9 +151,12 @@ class Rate(NamedTuple):
     formula: str
     iterations: Callable
     cost: Callable
-    eigendecompositions: Callable
     source: str
     outer: Callable = lambda c: 0.0
+    eigendecompositions: Callable = lambda c: c.p / c.s
+
+
+TABLES = "tables 1 and 2"
 
 
 def _coupled(c):
@@ -183,23 +171,12 @@ def _batch(c):
     return dual_cost(c.operator, c.r)
 
 
-def _all_blocks(c):
-    return float(c.p)
-
-
-def _some_blocks(c):
-    return c.p / c.s
-
-
 def _accelerated(c):
     return c.r + math.sqrt(c.r * c.kappa_m)
 
 
 def _deterministic(c):
     return 1.0 + math.sqrt(c.found.kappa_whole)
-
-
-TABLES = "tables 1 and 2"
 
 
 def _asvrg(sampling, printed):
@@ -217,48 +194,45 @@ def _asvrg(sampling, printed):
         f"ASVRG-SP {sampling}" + (", printed" if printed else ""), "asvrg_sp",
         "outer 1 + sqrt(B/k), inner sqrt(k B)" if printed
         else "outer 1 + sqrt(B/(n k)), inner sqrt(k B/n)",
-        lambda c: math.sqrt(B(c) * c.k), lambda c: c.entries.cost, lambda c: 1.0,
+        lambda c: math.sqrt(B(c) * c.k), lambda c: c.entries.cost,
         source if printed else f"{source}, with B/n", lambda c: 1.0 + math.sqrt(B(c) / c.k),
+        lambda c: 1.0,
     )
 
 
 RATES = {
     "dspdc": Rate(
         "DSPDC", "dspdc", "max(r, s) + r s sqrt(K_qm)",
-        lambda c: iterations_per_nat(c.r, c.s, c.K_qm),
-        _coupled, _some_blocks, f"{TABLES}, theorem 1",
+        lambda c: iterations_per_nat(c.r, c.s, c.K_qm), _coupled, f"{TABLES}, theorem 1",
     ),
     "spdc": Rate(
-        "SPDC", "spdc", "r + sqrt(r kappa)", lambda c: c.r + math.sqrt(c.r * c.kappa),
-        _coupled, _all_blocks, TABLES,
+        "SPDC", "spdc", "r + sqrt(r kappa)", lambda c: c.r + math.sqrt(c.r * c.kappa), _coupled,
+        TABLES,
     ),
     "asdca": Rate(
         "ASDCA", "asdca", "n + sqrt(n kappa)", lambda c: c.n + math.sqrt(c.n * c.kappa),
         # The inner gap is checked once an epoch, which takes a product A x.
-        lambda c: _batch(c) + 0.5 * _pass(c) / c.r, lambda c: c.touched, TABLES,
+        lambda c: _batch(c) + 0.5 * _pass(c) / c.r, TABLES,
+        eigendecompositions=lambda c: c.touched,
     ),
     "apcg": Rate(
         "APCG", "apcg", "r + sqrt(r kappa_m)", _accelerated,
-        lambda c: dual_pair_cost(c.operator, c.r), _all_blocks, TABLES,
+        lambda c: dual_pair_cost(c.operator, c.r), TABLES,
     ),
-    "rpdg": Rate(
-        "RPDG", "rpdg", "r + sqrt(r kappa_m)", _accelerated, _coupled, _all_blocks, TABLES,
-    ),
+    "rpdg": Rate("RPDG", "rpdg", "r + sqrt(r kappa_m)", _accelerated, _coupled, TABLES),
     "sdca": Rate(
-        "SDCA", "sdca", "r + (r/n) c kappa", lambda c: c.r + c.r / c.n * c.c * c.kappa,
-        _batch, lambda c: c.touched, TABLES,
+        "SDCA", "sdca", "r + (r/n) c kappa", lambda c: c.r + c.r / c.n * c.c * c.kappa, _batch,
+        TABLES, eigendecompositions=lambda c: c.touched,
     ),
-    "saga": Rate(
-        "SAGA", "saga", "r + kappa_m", lambda c: c.r + c.kappa_m, _coupled, _all_blocks, TABLES,
-    ),
+    "saga": Rate("SAGA", "saga", "r + kappa_m", lambda c: c.r + c.kappa_m, _coupled, TABLES),
     "svrg": Rate(
-        "SVRG", "svrg", "outer 1, inner kappa_m", lambda c: c.kappa_m, _coupled, _all_blocks,
-        TABLES, lambda c: 1.0,
+        "SVRG", "svrg", "outer 1, inner kappa_m", lambda c: c.kappa_m, _coupled, TABLES,
+        lambda c: 1.0,
     ),
     "katyusha": Rate(
         "Katyusha", "katyusha", "r + sqrt(r kappa_m)", _accelerated,
         # A snapshot is a pass.
-        lambda c: _coupled(c) + _pass(c) / (c.options.get("epoch", 2.0) * c.r), _all_blocks,
+        lambda c: _coupled(c) + _pass(c) / (c.options.get("epoch", 2.0) * c.r),
         "the paper's text",
     ),
     "asvrg_sp uniform, printed": _asvrg("uniform", printed=True),
@@ -268,45 +242,26 @@ RATES = {
     "apcg_primal": Rate(
         "APCG-primal", "apcg_primal", "s + s sqrt(K_qn)",
         lambda c: c.s + c.s * math.sqrt(c.K_qn),
-        lambda c: primal_pair_cost(c.operator, c.s), _some_blocks, "the paper's text",
+        lambda c: primal_pair_cost(c.operator, c.s), "the paper's text",
     ),
     "pdhg": Rate(
-        "PDHG", "pdhg", "1 + sqrt(K_pn)", _deterministic, _pass, _all_blocks,
-        "Chambolle & Pock 2011",
+        "PDHG", "pdhg", "1 + sqrt(K_pn)", _deterministic, _pass, "Chambolle & Pock 2011",
     ),
     "fista": Rate(
-        "FISTA", "fista", "1 + sqrt(K_pn)", _deterministic, _pass, _all_blocks,
+        "FISTA", "fista", "1 + sqrt(K_pn)", _deterministic, _pass,
         "sqrt(L/lam), L = Lambda_pn/(n gamma)",
     ),
 }
 
 #: The rows of the table, after DSPDC with the block sizes asked for: (rate, options).
-ROWS = (
-    ("dspdc", {"m": 1, "q": 1}),
-    *((name, {}) for name in RATES if name != "dspdc"),
-)
+ROWS = (("dspdc", {"m": 1, "q": 1}), *((name, {}) for name in RATES if name != "dspdc"))
 
 
 class Prediction(NamedTuple):
     """What a rate says of a problem, log(1/eps) included.
 
-    Attributes
-    ----------
-    name : str
-    method : str
-        Key of `METHODS`.
-    m, q : int
-    formula, source : str
-    iterations, per_iteration : float
-        Their number, and multiply-adds of one.
-    outer : float
-        Passes beside the iterations: snapshots of SVRG and ASVRG-SP.
-    multiply_adds, passes : float
-        Of all, in units of one and of A x plus A'y.
-    eigendecompositions_per_iteration, eigendecompositions : float
-        0 for vectors.
-    overall : float
-        Multiply-adds, with d^3 for an eigendecomposition, as in table 2.
+    `outer` are passes beside the iterations, as for snapshots, `multiply_adds` and `passes` count
+    all work, and `overall` are multiply-adds with d^3 for an eigendecomposition, as in table 2.
     """
 
     name: str
@@ -330,13 +285,7 @@ class NoRate(ValueError):
 
 
 def rate_of(method, options):
-    """The name in `RATES` of a method with given options.
-
-    Raises
-    ------
-    NoRate
-        If none is known.
-    """
+    """The name in `RATES` of a method with given options; `NoRate` if none is known."""
     if method == "spdc" and options.get("steps") == "dspdc":
         return "dspdc"
     if method == "asvrg_sp":
@@ -360,15 +309,11 @@ def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
     eps : float
         Relative accuracy, between 0 and 1.
     found : ProblemConstants or None
-        Of the same problem, if at hand.
+        Of the same problem, if available.
     method : str or None
         Whose options these are, if not the rate's own method.
     **options
         Of the method, and valid; of its block sizes, constants and moduli use is made.
-
-    Returns
-    -------
-    Prediction
     """
     chosen = choose(rate, RATES, "rate")
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
@@ -380,9 +325,8 @@ def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
     c = Letters(problem, found, method, options)
     nats, whole = math.log(1.0 / eps), c.operator.multiply_adds
     iterations, outer = nats * chosen.iterations(c), nats * chosen.outer(c)
-    each, eigs = float(chosen.cost(c)), 0.0
-    if c.matrices:
-        eigs = float(chosen.eigendecompositions(c))
+    each = float(chosen.cost(c))
+    eigs = float(chosen.eigendecompositions(c)) if c.matrices else 0.0
     work = iterations * each + outer * whole
     cubes = iterations * eigs * c.operator.d ** 3 if c.matrices else 0.0
     return Prediction(
@@ -394,18 +338,8 @@ def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
 def predictions(problem, eps=1e-6, m=None, q=None, found=None):
     """The rows of the table: DSPDC with blocks of m and q and of one, and every other method.
 
-    Parameters
-    ----------
-    problem : Problem
-    eps : float
-    m, q : int, float or None
-        Block sizes of DSPDC; None for its defaults.
-    found : ProblemConstants or None
-        With the same m and q, if at hand.
-
-    Returns
-    -------
-    list of Prediction
+    Arguments are those of `predict` and of `benchmark_dspdc.constants`; `found` is with the same
+    m and q, if available.
     """
     sizes = {name: size for name, size in (("m", m), ("q", q)) if size is not None}
     found = constants(problem, m, q) if found is None else found

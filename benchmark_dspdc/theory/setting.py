@@ -19,17 +19,9 @@ CAUTION = 1.3
 
 
 class Setting(NamedTuple):
-    """What a run of DSPDC begins with.
+    """What a run of DSPDC begins with: how blocks are drawn, Lambda, and what users are told.
 
-    Attributes
-    ----------
-    dual, primal : Partition or Subset
-    constant : Constant
-        Lambda, and what is known of it.
-    certified : callable
-        Computes the constant that is valid in any case, for runs that need it later.
-    info : dict
-        What was chosen, for users.
+    `certified` computes the constant that is valid in any case, for runs that need it later.
     """
 
     dual: object
@@ -52,22 +44,10 @@ def samplers(problem, seeds, m, q, sampling):
 
 def dspdc_setting(problem, seeds, m="auto", q="auto", sampling="partition", Lambda="auto",
                   heuristic_scale=1.0, adaptive=False, prices=None, constant=True):
-    """The blocks and the constant of a run of DSPDC.
+    """The blocks and, if asked for, the constant of a run of DSPDC.
 
-    Parameters
-    ----------
-    problem : Problem
-    seeds : numpy.random.SeedSequence
-    m, q, sampling, Lambda, heuristic_scale, adaptive
-        As for `benchmark_dspdc.methods.dspdc.DSPDC`.
-    prices : Prices or None
-        Of the parts of an iteration; None for the stored ones.
-    constant : bool
-        Whether the constant is asked for.
-
-    Returns
-    -------
-    Setting
+    Options are those of `benchmark_dspdc.methods.dspdc.DSPDC`; `seeds` is a SeedSequence, and
+    `prices` are those of the parts of an iteration, None for the stored ones.
     """
     @functools.cache
     def root():
@@ -87,10 +67,10 @@ def dspdc_setting(problem, seeds, m="auto", q="auto", sampling="partition", Lamb
     def certified():
         return coupling_constant(problem, Lambda, dual, primal, heuristic_scale=heuristic_scale)
     known = None
-    if constant:
-        if Lambda == "auto":
-            known = _affordable_constant(problem, dual, primal, sampling, adaptive, root)
-        known = known or certified()
+    if constant and Lambda == "auto":
+        known = _affordable_constant(problem, dual, primal, sampling, adaptive, root)
+    if constant and known is None:
+        known = certified()
     if chooses and constant:
         info.update(choosing_seconds=time.perf_counter() - begun)
     return Setting(dual, primal, known, certified, info | dict(sampling=sampling))
@@ -103,11 +83,9 @@ def _affordable_constant(problem, dual, primal, sampling, adaptive, root):
     if not adaptive:
         if sampling == "subset":
             return None
-        limit = AT_ONCE / operator.norm_price
-        if (found := exact_constant(operator, dual, primal, limit)) is not None:
+        if found := exact_constant(operator, dual, primal, AT_ONCE / operator.norm_price):
             return found
-        seconds = SHARE * choose_blocks(problem, root(), m, q).seconds
-        limit = 1e9 * seconds / operator.norm_price
-        if (found := exact_constant(operator, dual, primal, limit)) is not None:
+        nanoseconds = 1e9 * (SHARE * choose_blocks(problem, root(), m, q).seconds)
+        if found := exact_constant(operator, dual, primal, nanoseconds / operator.norm_price):
             return found
     return Constant(CAUTION * float(root()(m, q)) ** 2, ESTIMATED)
