@@ -158,9 +158,10 @@ def bad_files(folder):
                         ("words", good.assign(time="x")), ("nan", good.assign(**{GAP: np.nan}))):
         write(frame, folder / f"{name}.parquet")
     return dict(
-        missing="no such file", text="not a readable parquet", cut="not a readable parquet",
-        none="not a readable parquet", other="is not a result of this benchmark",
-        empty="has no rows", words="column time holds", nan="no point has a finite gap",
+        missing="benchmark_dspdc: error: no such file", text="not a readable parquet",
+        cut="not a readable parquet", none="not a readable parquet", empty="has no rows",
+        other="is not a result of this benchmark", words="column time holds",
+        nan="no point has a finite gap",
     )
 
 

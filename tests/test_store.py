@@ -43,8 +43,7 @@ class Counted:
     """A stored function that counts how often it generates."""
 
     def __init__(self):
-        self.calls = 0
-        self.get = store.stored()(self.numbers)
+        self.calls, self.get = 0, store.stored()(self.numbers)
 
     def numbers(self, n, seed=0, progress=False):
         self.calls += 1
@@ -158,24 +157,24 @@ def test_all_sources_that_data_are_made_of_are_known():
                 assert module.relative_to(package).parts[0] in store.ROOMS, (file, node.module)
 
 
+def put(folder, name, factor=1):
+    """Import a data set of four classes under a name."""
+    lines = (f"{i % 4} 1:{factor * i / 7} 2:{i * i % 11} 3:{i % 5}\n" for i in range(80))
+    (folder / "file").write_text("".join(lines))
+    libsvm.import_file(name, folder / "file", n_features=3)
+
+
 @pytest.mark.parametrize("reduction", data.REDUCTIONS)
 def test_reductions_of_a_libsvm_file_are_computed_once(place, home, tmp_path, caplog, reduction):
-    def put(name, factor):
-        text = "".join(
-            f"{(-1) ** i} 1:{factor * (i % 7)} 2:{i % 5} 3:{i * i % 11}\n" for i in range(40)
-        )
-        (tmp_path / "file").write_text(text)
-        libsvm.import_file(name, tmp_path / "file", n_features=3)
-
     def load():
         caplog.clear()
         return data.load_reduced("own", reduction, 3, 0, scale="maxabs")
 
     caplog.set_level(logging.INFO, store.__name__)
-    put("own", 1)
+    put(tmp_path, "own")
     without = load()
     assert without.A_test is without.b_test is None
-    put("own_test", 1)
+    put(tmp_path, "own_test")
     first = load()
     assert "generated" in caplog.text
     again = load()
@@ -190,9 +189,7 @@ def test_reductions_of_a_libsvm_file_are_computed_once(place, home, tmp_path, ca
 
 def test_a_replaced_libsvm_file_is_another_source(place, home, tmp_path):
     def load(factor):
-        lines = (f"{i % 4} 1:{factor * i / 7} 2:{(i * i) % 11}\n" for i in range(80))
-        (tmp_path / "file").write_text("".join(lines))
-        libsvm.import_file("letter", tmp_path / "file", n_features=2)
+        put(tmp_path, "letter", factor)
         return (data.load_metric_learning("letter", d=2),
                 data.load_reduced("letter", "svd", 2, 0))
 
@@ -206,8 +203,7 @@ def test_a_replaced_libsvm_file_is_another_source(place, home, tmp_path):
 
 
 def test_a_reduction_is_not_kept_while_its_test_part_may_be_downloaded(place, home, tmp_path):
-    (tmp_path / "file").write_text("".join(f"{(-1) ** i} 1:{i} 2:1\n" for i in range(9)))
-    libsvm.import_file("a9a", tmp_path / "file")
+    put(tmp_path, "a9a")
     with pytest.warns(UserWarning, match="without its test part"):
         data.load_reduced("a9a", "svd", 2, 0)
     assert entries(place) == []

@@ -44,6 +44,16 @@ def tree(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+def in_a_process(code, *arguments):
+    """What a script prints in a process of its own, which must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=REPO, capture_output=True,
+        text=True, timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def commands(file, out):
     """Every command that reads a result file."""
     return (
@@ -90,8 +100,6 @@ def test_a_required_column_of_pickles_is_refused(tmp_path, capsys):
     assert not marker.exists()
 
 
-
-
 # Sizes are checked before memory is taken ---------------------------------------------------
 
 #: Imports a file in a process of its own; prints what came of it, and by how much it grew.
@@ -120,12 +128,7 @@ def test_decompression_bombs_are_refused_in_bounded_memory_and_time(tmp_path, ho
             # Eight gigabytes, as one stream after the other.
             bombs.append(tmp_path / f"{len(bombs)}")
             bombs[-1].write_bytes(compress(piece) * 8000)
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT, *map(str, bombs)], cwd=REPO, capture_output=True, text=True,
-        timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
-    )
-    assert done.returncode == 0, done.stderr
-    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    shown = [json.loads(line) for line in in_a_process(IMPORT, *bombs).splitlines()]
     assert len(shown) == len(bombs)
     for message, grown, seconds in shown:
         assert "unpacks to too much" in message and "max_bytes" in message
@@ -248,12 +251,7 @@ def test_statistics_at_which_pyarrow_ends_the_process_are_an_error(tmp_path):
     levels = b"\x29\x06\x19\x26\x00\xd0\x0f\x00"
     assert content.count(levels) == 1
     file.write_bytes(content.replace(levels, b"\x29\x16\x00\x19\x16\xd0\x0f\x00"))
-    done = subprocess.run(
-        [sys.executable, "-c", DAMAGED, str(file)], cwd=REPO, capture_output=True, text=True,
-        timeout=120, env=os.environ | {"PYTHONPATH": str(REPO)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"{file} is not a readable parquet file: " in done.stdout
+    assert f"{file} is not a readable parquet file: " in in_a_process(DAMAGED, file)
 
 
 def test_a_file_that_says_too_much_of_itself_is_refused(tmp_path):
