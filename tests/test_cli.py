@@ -148,6 +148,8 @@ def python(script, *arguments):
 #: The command line, where Ctrl-C comes while a module is loaded.
 EARLY = """
 import runpy, signal, sys
+# A shell's background job begins with Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 class Impatient:
     def find_spec(self, name, path=None, target=None):
         if name == "pyarrow":

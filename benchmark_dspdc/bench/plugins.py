@@ -157,6 +157,7 @@ class MethodSolver(Carried, BaseSolver):
     """
 
     method = None
+    predicted_cost = math.nan
     sampling_strategy = "callback"
     stopping_criterion = RelativeGap()
 

@@ -25,7 +25,8 @@ class ERM:
     constants = ("lambda1", "lambda2")
 
     @staticmethod
-    def refuses(loss, regularizer, A=None, task="classification", materialize=False, **data):
+    def refuses(loss, regularizer="elastic_net", A=None, task="classification",
+                materialize=False, **data):
         """Why the data are not for this loss and regulariser, or None."""
         if loss in CLASSIFICATION and task != "classification":
             return f"the {loss} loss needs labels -1 and +1; this data set is {task}"
@@ -52,7 +53,7 @@ class MatrixTask:
     losses, needs = None, ""      # None for all
 
     @classmethod
-    def refuses(cls, loss, regularizer, **data):
+    def refuses(cls, loss, regularizer="elastic_net", **data):
         if cls.losses and loss not in cls.losses:
             return f"{cls.needs}, got {loss}"
         if regularizer != "elastic_net":
