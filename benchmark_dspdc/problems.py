@@ -77,6 +77,11 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
 def _loss(given):
     """A loss from its name, or the object itself."""
     if loss_value.covers(type(given)):
+        for name, known in LOSSES.items():
+            if type(known) is type(given) and given.gamma != known.gamma:
+                raise ValueError(
+                    f"gamma of the {name} loss is {known.gamma:g}, got {given.gamma!r}"
+                )
         return given.checked() if hasattr(given, "checked") else given
     return choose(given, LOSSES, "loss")
 

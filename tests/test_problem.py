@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import linear_model
 
-from benchmark_dspdc import erm, solve
+from benchmark_dspdc import SmoothedHinge, erm, solve
 from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.model.losses import Huber, loss_name
 from benchmark_dspdc.model.regularizers import ElasticNet, NonNegative
@@ -265,3 +265,8 @@ def test_bad_input_is_refused_with_what_is_wrong_and_what_is_allowed(case):
     with pytest.raises(ValueError, match=f"(?s){message}") as refusal:
         call()
     assert "\n" not in str(refusal.value)
+
+
+def test_gamma_of_a_loss_follows_from_the_loss():
+    with pytest.raises(ValueError, match="gamma of the smoothed_hinge loss is 1, got 3.0"):
+        erm(np.eye(2), np.ones(2), loss=SmoothedHinge(gamma=3.0))
