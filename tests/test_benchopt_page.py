@@ -54,29 +54,16 @@ SCRIPTS = {
         window.gridjs = {html: html => ({html}), Grid: class {
           constructor(options) { this.options = options; }
           on() { return this; }
-          forceRender() { this.box.replaceChildren(); return this.render(this.box); }
+          forceRender() { return this.render(this.box); }
           render(box) {
+            const {columns, data} = this.options;
+            const row = (tag, text) => "<tr>" + columns.map((column, k) => column.hidden ? "" :
+              `<${tag} class="gridjs-${tag}">${text(column, k)}</${tag}>`).join("") + "</tr>";
+            const shown = value => value?.html ?? value;
             this.box = box;
-            const table = document.createElement("table");
-            table.className = "gridjs-table";
-            const head = table.createTHead().insertRow(), body = table.createTBody();
-            const shown = this.options.columns.map((column, k) => [column, k])
-              .filter(([column]) => !column.hidden);
-            for (const [column] of shown) {
-              const cell = head.appendChild(document.createElement("th"));
-              cell.className = "gridjs-th";
-              cell.textContent = column.name;
-            }
-            for (const values of this.options.data) {
-              const row = body.insertRow();
-              for (const [column, k] of shown) {
-                const value = column.formatter(values[k]);
-                const cell = row.insertCell();
-                if (value?.html === undefined) cell.textContent = value;
-                else cell.innerHTML = value.html;
-              }
-            }
-            box.append(table);
+            box.innerHTML = `<table class="gridjs-table"><thead>${row("th", c => c.name)}</thead>
+              <tbody>${data.map(values => row("td", (column, k) => shown(
+                column.formatter(values[k])))).join("")}</tbody></table>`;
             return this;
           }
         }};

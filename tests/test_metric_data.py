@@ -323,6 +323,7 @@ def test_scales_do_what_the_rule_says():
     ranged = load_metric_learning("digits", scale="range")
     np.testing.assert_array_equal(ranged.points_test, plain.points_test / 16)
     assert "divided by 16, the largest entry" in ranged.rule
+    assert metric_learning._scale_of(None, None, None, 0.0)[0] == 1.0
     scaled = load_metric_learning("digits")
     factor = float(re.search(r"divided by ([0-9.e+]+), the root of the median", scaled.rule)[1])
     np.testing.assert_allclose(scaled.points_test, plain.points_test / factor, rtol=1e-5)
@@ -469,8 +470,8 @@ TAKEN = {
         (dict(test_points=np.zeros((2, 3))),
          "test_points must have d=1 columns as train_points have, got 3"),
         (dict(test_tasks=[0, 5]), "test_tasks must be among the 2 training tasks, got 5, which "),
-        (dict(k=5), "k must be at most the number of training points of each task, got k=5 and 4 "),
-        (dict(metrics=np.ones((1, 1, 1))), "metrics must have a matrix for each of the 2 training "),
+        (dict(k=5), "k must be at most the number of training points of each task, got k=5 and "),
+        (dict(metrics=np.ones((1, 1, 1))), "metrics must have a matrix for each of the 2 "),
         (dict(metrics={0: np.eye(1)}), "metrics must have a matrix for each of the 2 training "
                                        "tasks, got none for task 1"),
         (dict(metrics=np.ones((2, 2, 2))), "metric of task 0 must have shape (1, 1), got (2, 2)"),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 from benchopt.benchmark import Benchmark
-from conftest import REPO, daily, make_labels, make_problem, run
+from conftest import REPO, daily, make_factors, make_labels, make_problem, run
 from numba.core import event
 
 from benchmark_dspdc import erm, matrix_risk, solve
 from benchmark_dspdc.bench.peers import PEERS, Skglm, next_budget
-from benchmark_dspdc.bench.plugins import BudgetGap, PeerSolver
+from benchmark_dspdc.bench.plugins import PeerSolver
 
 #: A budget with which each peer is done.
 ENOUGH = {"iteration": 3000, "tolerance": 1e-12}
@@ -26,16 +26,18 @@ CHOICES = [
 
 
 def problems():
-    """Small dense and sparse problems; the sparse one has an empty column and an empty row."""
+    """Small problems of every operator; the sparse one has an empty column and an empty row."""
     rng = np.random.default_rng(3)
     dense = rng.standard_normal((60, 12))
     sparse = scipy.sparse.random_array((70, 30), density=0.2, rng=rng, format="csr").toarray()
     sparse[:, 4] = 0.0
     sparse[7] = 0.0
-    for A in (dense, scipy.sparse.csr_array(sparse)):
+    factors = make_factors()
+    for stored, A in ((dense, dense), (scipy.sparse.csr_array(sparse), sparse),
+                      (factors, factors[0] @ factors[1])):
         for loss in ("square", "logistic", "smoothed_hinge"):
             for lambda1, lambda2 in ((0.0, 0.02), (0.003, 0.02), (0.01, 0.0005)):
-                yield erm(A, make_labels(A, loss), loss, lambda1, lambda2)
+                yield erm(stored, make_labels(A, loss), loss, lambda1, lambda2)
 
 
 PROBLEMS = [pytest.param(problem, id=str(problem)) for problem in problems()]
@@ -87,41 +89,35 @@ def test_peers_cover_what_their_models_have(name):
     assert covered == COVERED[name]
 
 
+WIDE = erm(scipy.sparse.csr_array(np.eye(4, 40000)), np.array([1.0, -1.0, 1.0, -1.0]), "logistic")
+TALL = erm(scipy.sparse.csr_array(np.eye(20000, 4)), np.ones(20000), "square")
+ONE_LABEL = erm(np.eye(4), np.ones(4), "logistic")
+MATRICES = matrix_risk(np.ones((3, 2, 2, 2)), np.array([1.0, -1.0, 1.0]), lam=0.1)
+
+
 @pytest.mark.parametrize(("name", "solver", "problem", "reason"), [
     ("sklearn_logistic", "lbfgs", dict(loss="logistic"), "saga has.*needs lambda1 = 0"),
     ("sklearn_logistic", "liblinear", dict(loss="smoothed_hinge"),
      "has the logistic loss, not smoothed_hinge"),
     ("sklearn_logistic", "sag", dict(loss="logistic"), "solver must be one of.*saga"),
+    ("sklearn_logistic", "newton-cholesky", WIDE, "p = 40000 is above"),
+    ("sklearn_logistic", "lbfgs", WIDE, None), ("sklearn_ridge", "cholesky", TALL, None),
+    ("sklearn_logistic", "lbfgs", ONE_LABEL, "both labels"),
     ("sklearn_ridge", "cholesky", dict(loss="square"), "no l1 term"),
     ("cyanure", "catalyst-miso", dict(loss="logistic"), "misses the optimum of the elastic net"),
     ("cyanure", "auto", dict(loss="logistic"), "solver must be one of"),
+    ("cyanure", "qning-svrg", ONE_LABEL, "both labels"),
     ("celer", None, dict(loss="logistic"), "the l1 term alone, here lambda2 > 0"),
     ("celer", None, dict(loss="square", lambda1=0.0), "celer needs lambda1 > 0"),
     ("skglm", "ProxNewton", dict(loss="logistic", operator="factorized"), "materialize"),
+    *((name, None, MATRICES, "matrices as unknowns") for name in PEERS),
 ])
 def test_other_problems_are_refused_with_a_reason(name, solver, problem, reason):
+    problem = make_problem(**problem) if isinstance(problem, dict) else problem
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = PEERS[name].refuses(make_problem(**problem), solver)
-    assert re.search(reason, found), found
-
-
-def test_large_squares_and_single_labels_are_refused():
-    A = scipy.sparse.csr_array(np.eye(4, 40000))
-    wide = erm(A, np.array([1.0, -1.0, 1.0, -1.0]), "logistic")
-    assert "p = 40000 is above" in PEERS["sklearn_logistic"].refuses(wide, "newton-cholesky")
-    assert PEERS["sklearn_logistic"].refuses(wide, "lbfgs") is None
-    tall = erm(scipy.sparse.csr_array(np.eye(20000, 4)), np.ones(20000), "square")
-    assert PEERS["sklearn_ridge"].refuses(tall, "cholesky") is None
-    one = erm(np.eye(4), np.ones(4), "logistic")
-    assert "both labels" in PEERS["sklearn_logistic"].refuses(one, "lbfgs")
-    assert "both labels" in PEERS["cyanure"].refuses(one, "qning-svrg")
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_matrix_problems_are_refused(name):
-    problem = matrix_risk(np.ones((3, 2, 2, 2)), np.array([1.0, -1.0, 1.0]), lam=0.1)
-    assert "matrices as unknowns" in PEERS[name].refuses(problem)
+        found = PEERS[name].refuses(problem, solver)
+    assert found is None if reason is None else re.search(reason, found), found
 
 
 @pytest.mark.parametrize("name", ["cyanure", "skglm", "celer"])
@@ -132,13 +128,6 @@ def test_a_missing_package_is_named_with_what_to_do(name, monkeypatch):
     reason = PEERS[name].refuses(make_problem("csr", "square"), PEERS[name]._chosen(None))
     assert name in reason
     assert "install with pip install .[peers]" in reason
-
-
-@pytest.mark.parametrize("lambda1", [0.0, 0.01])
-def test_lbfgs_runs_on_factors(lambda1):
-    problem = make_problem("factorized", "smoothed_hinge", lambda1)
-    x = PEERS["scipy_lbfgs"](problem).fit(3000)
-    assert problem.primal(x) == pytest.approx(optimum(problem), rel=1e-8)
 
 
 @pytest.mark.parametrize(("name", "solver"), CHOICES)
@@ -158,12 +147,12 @@ def test_budgets_begin_at_zero_and_bring_points_closer(name, solver):
     assert (values <= problem.primal(np.zeros(problem.x_shape)) * 1.5).all()
 
 
-def test_budgets_grow():
-    assert next_budget("iteration", 0) == 1
-    assert next_budget("iteration", 10) == 14
-    assert next_budget("tolerance", 3e38) == 0.1
-    assert next_budget("tolerance", 0.03) == pytest.approx(0.01)
-    assert next_budget("tolerance", 1e-14) == 1e-14
+@pytest.mark.parametrize(("kind", "budget", "after"), [
+    ("iteration", 0, 1), ("iteration", 10, 14), ("tolerance", 3e38, 0.1),
+    ("tolerance", 0.03, pytest.approx(0.01)), ("tolerance", 1e-14, 1e-14),
+])
+def test_budgets_grow(kind, budget, after):
+    assert next_budget(kind, budget) == after
 
 
 def test_fits_run_on_one_thread_and_without_warnings(monkeypatch):
@@ -210,47 +199,14 @@ def test_skglm_finds_our_optimum_and_compiles_before_a_run(solver, operator, los
         assert abs(problem.primal(x) - best) <= 1e-6 * best
 
 
-def test_criterion_stops_at_the_target_or_when_budgets_bring_nothing():
-    def rows(*gaps):
-        return [{"objective_relative_gap": gap} for gap in gaps]
-
-    criterion = BudgetGap(tol=1e-8, patience=3)
-    assert criterion.check_convergence(rows(1.0, 1e-3)) == (False, 0.0)
-    assert criterion.check_convergence(rows(1.0, 1e-8)) == (True, 1.0)
-    assert criterion.check_convergence(rows(1.0, 1e-3, 2e-3, 1e7)) == (False, 0.0)
-    assert criterion.check_convergence(rows(1.0, 1e-3, 1e-3, 1e-3, 1e-3))[0]
-
-
-def test_a_far_worse_point_is_no_divergence():
-    criterion = BudgetGap(tol=1e-8).get_runner_instance(max_runs=100)
-    rows = []
-    for gap in (1.0, 1e7, 1e3, 1e9):
-        rows.append({"objective_relative_gap": gap})
-        assert criterion.should_stop(len(rows), rows)[:2] == (False, "running")
-
-
-def peers_of_the_suite():
-    return [s for s in Benchmark(REPO).get_solvers() if issubclass(s, PeerSolver)]
-
-
 def test_plug_ins_name_peers_and_their_solvers():
-    found = {solver.peer: solver for solver in peers_of_the_suite()}
+    found = {solver.peer: solver for solver in Benchmark(REPO).get_solvers()
+             if issubclass(solver, PeerSolver)}
     assert set(found) == set(PEERS)
     for name, solver in found.items():
         assert solver.sampling_strategy == PEERS[name].budget
         assert set(solver.parameters.get("solver", ())) <= set(PEERS[name].solvers)
         assert solver.stopping_criterion.strategy == solver.sampling_strategy
-
-
-def test_another_release_of_a_package_is_another_entry_of_the_cache(monkeypatch):
-    import joblib
-
-    from benchmark_dspdc.bench import plugins
-
-    solver = next(s for s in peers_of_the_suite() if s.peer == "cyanure").get_instance()
-    before = joblib.hash(solver)
-    monkeypatch.setattr(plugins, "release", lambda package: "another")
-    assert joblib.hash(solver) != before
 
 
 CONFIG = {

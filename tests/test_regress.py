@@ -24,6 +24,7 @@ from benchmark_dspdc.guard.baseline import make_baseline, read_baseline, write_b
 from benchmark_dspdc.guard.comparison import BETTER, SAME, WORSE, CannotCompare, Line
 from benchmark_dspdc.guard.comparison_output import print_comparison, write_junit
 from benchmark_dspdc.guard.result_figures import REFERENCE, TIME, figures_of, last_gaps, work_to
+from benchmark_dspdc.report.results import GAP, PASSES
 
 FOUND = dict(objective_reference_seconds=1e-3, base_seed=0)
 
@@ -83,77 +84,104 @@ def changed(place, change):
 
 # Work -------------------------------------------------------------------------------
 
-def test_work_of_result_files_is_compared_and_their_times_are_said_not_to_be(place, capsys):
-    junit = place.folder / "junit.xml"
-    assert check(place, measured(time=3.0), "--junit", str(junit)) == 0
-    shown = capsys.readouterr().out
-    assert "no regression in 9 figures" in shown
-    assert "times are not compared: result files do not say what to run beside them" in shown
-    suite = ElementTree.parse(junit).getroot()
-    assert (suite.get("tests"), suite.get("skipped")) == ("10", "1")
-    assert check(place, measured(time=3.0), "--time-only") == 2
-    assert "times are not compared" in capsys.readouterr().err
-    assert check(place, measured(), "--time-only", "--update") == 2
+def second(column, change):
+    """The second method with another column, a function of its rows."""
+    frame = measured()
+    own = frame["solver_name"] == "SPDC[m=1]"
+    frame.loc[own, column] = change(frame[own])
+    return frame
+
+
+@pytest.mark.parametrize(("frame", "options", "code", "message"), [
+    (measured(passes=1.01), [], 0, "no regression in 9 figures"),
+    (measured(passes=1.03), [], 1, "passes to 1e-4"),
+    (measured(passes=0.6), [], 0, "3 figures are better; --update makes what is measured"),
+    # What is better does not hide what is worse.
+    (second(PASSES, lambda f: f[PASSES] * f["idx_rep"].map({0: 0.5, 1: 1.1, 2: 1.0})), [], 1,
+     "passes to 1e-6 442.5 -> 486.8 (+10.0%"),
+    # A gap not reached any more is a regression, but of a curve that was cut. What it had before
+    # it ended is enough if nothing is lacking.
+    (second(GAP, lambda f: f[GAP].clip(lower=1e-5)), [], 1, "passes to 1e-6"),
+    (measured().query(f"solver_name != 'SPDC[m=1]' or {GAP} > 1e-7"), [], 0, "no regression"),
+    (measured().query(f"solver_name != 'SPDC[m=1]' or {GAP} > 1e-5"), [], 2,
+     "repetition 0 ended after 37 of 60 checks: another max-runs, or its time limit was"),
+    # Of work only the first seed is enough.
+    (measured().query("idx_rep == 0"), ["--work-only"], 0, "no regression"),
+    (measured(passes=1.03).query("idx_rep == 0"), ["--work-only"], 1, "passes to 1e-4"),
+    (measured().query("idx_rep == 0"), [], 2, "the seeds are others"),
+    # Times of result files are said not to be compared.
+    (measured(time=3.0), [], 0,
+     "times are not compared: result files do not say what to run beside them"),
+    (measured(time=3.0), ["--time-only"], 2, "times are not compared"),
+    (measured(), ["--time-only", "--update"], 2, "a baseline has no times"),
+    # What cannot be compared is no pass.
+    (measured().query("solver_name != 'SPDC[m=1]'"), [], 2, "1 of 2 runs of the baseline are not"),
+    (runs(measured(), curve("SDCA[m=1]", 0.1, **FOUND)), [], 2, "1 of 3 runs of the result"),
+    (measured().assign(base_seed=7), [], 2, "the seeds are others"),
+    (measured().assign(base_seed=math.inf), [], 2, "column base_seed of the result holds other "),
+    (measured().assign(base_seed="x"), [], 2, "column base_seed of the result holds other than"),
+    (measured().query("idx_rep < 2 or solver_name != 'SPDC[m=1]'"), [], 2, "2 of 3 repetitions"),
+    (measured().drop(columns="objective_passes"), [], 2, "is not a result of this benchmark"),
+    # What reading a file told is in the error, or in the notes.
+    (second("objective_value", lambda f: 1.4 ** f["stop_val"]), [], 2,
+     "3 runs diverged and are left out: SPDC[m=1] on"),
+    (second(GAP, lambda f: f[GAP].where(f["stop_val"] != 5)), [], 0, "without a finite gap"),
+    (plain(reference=math.nan), ["--update"], 2, "Plain on"),
+    (plain(), ["--update", "--work-only"], 2, "has no figure"),
+])
+def test_the_exit_code_what_is_shown_and_what_programs_read_say_the_same(
+    place, capsys, frame, options, code, message
+):
+    junit, out = place.folder / "junit.xml", place.folder / "out.json"
+    out.write_text("of an earlier run")
+    assert check(place, frame, "--junit", str(junit), "--json", str(out), *options) == code
+    output, error = capsys.readouterr()
+    found, suite = json.loads(out.read_text()), ElementTree.parse(junit).getroot()
+    changed = [row for row in found["figures"] if row["outcome"] != SAME]
+    failures = sum(row["outcome"] == WORSE for row in changed)
+    assert (found["regression"], failures > 0) == ((False, True, None)[code], code == 1)
+    assert int(suite.get("failures")) == len(suite.findall("testcase/failure")) == failures
+    if code == 2:
+        assert message in error and message in found["error"] and found["figures"] == []
+        assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+        assert message in suite.find("testcase/error").get("message")
+    else:
+        assert message in output and found["error"] is None
+        assert set(re.findall(r"^  (\S+) on", output, re.M)) == {row["solver"] for row in changed}
+        assert int(suite.get("skipped")) == len(found["notes"])
+        assert int(suite.get("tests")) == len(found["figures"] + found["notes"])
+
+
+def test_what_was_worse_is_the_standard_after_an_update_and_options_exclude_each_other(place):
+    assert check(place, measured(passes=0.6), "--update") == 0
+    assert check(place, measured()) == 1
     with pytest.raises(SystemExit):
         check(place, measured(), "--time-only", "--work-only")
 
 
-def test_more_work_is_caught_and_named_and_less_is_told(place, capsys):
-    assert check(place, measured(passes=1.01)) == 0
-    assert "worse" not in capsys.readouterr().out
-    assert check(place, measured(passes=1.03)) == 1
-    shown = capsys.readouterr().out
-    assert "passes to 1e-4" in shown and "  DSPDC[m=1,q=1] on" in shown
-    assert "  SPDC[m=1] on" not in shown
-    assert check(place, measured(passes=0.6)) == 0
-    assert "3 figures are better; --update makes what is measured" in capsys.readouterr().out
-    assert check(place, measured(passes=0.6), "--update") == 0
-    assert check(place, measured()) == 1
-
-
-def test_a_gap_not_reached_any_more_is_a_regression_but_of_a_curve_that_was_cut(place, capsys):
-    frame = measured()
-    short = (frame["solver_name"] == "SPDC[m=1]") & (frame["objective_relative_gap"] < 1e-5)
-    assert check(place, frame[~short]) == 2
-    assert (
-        "repetition 0 ended after 37 of 60 checks: another max-runs, or its time limit was"
-    ) in capsys.readouterr().err
-    # What it had before it ended is enough if nothing is lacking.
-    assert check(place, frame[~short | (frame["objective_relative_gap"] > 1e-7)]) == 0
-    frame.loc[short, "objective_relative_gap"] = 1e-5
-    assert check(place, frame) == 1
-    assert "passes to 1e-6" in capsys.readouterr().out
+def test_lines_of_gaps_that_are_not_reached_and_what_the_table_shows(place, capsys):
     line = Line(("d", "o", "s"), "passes to 1e-6", 10.0, math.inf, 0.02)
     assert (line.change, line.outcome) == (math.inf, WORSE)
     assert line._replace(was=math.inf, now=10.0).outcome == BETTER
     assert line._replace(was=math.inf).outcome == SAME
-
-
-def test_what_is_better_does_not_hide_what_is_worse(place, capsys):
-    frame = measured()
-    for seed, factor in ((0, 0.5), (1, 1.1)):
-        own = (frame["solver_name"] == "SPDC[m=1]") & (frame["idx_rep"] == seed)
-        frame.loc[own, ["objective_passes", "time"]] *= factor
-    assert check(place, frame) == 1
-    assert "passes to 1e-6 442.5 -> 486.8 (+10.0%" in capsys.readouterr().out
-    # Nor a figure that got better another one, in the table.
-    lines = [
-        Line(("d", "o", "s"), name, 10.0, now, 0.02) for name, now in (("a", 2.0), ("b", 11.0))
-    ]
+    # A figure that got better does not hide another one.
+    lines = [line._replace(figure=name, now=now) for name, now in (("a", 2.0), ("b", 11.0))]
     print_comparison(lines, [], regress.Console())
     assert "+10.0%" in capsys.readouterr().out.splitlines()[3]
+    # Names that XML cannot hold.
+    junit = place.folder / "junit.xml"
+    write_junit([line._replace(key=("a\x00<b>&\x1b", "o\ud800", "s"))], [], None, junit)
+    case = ElementTree.parse(junit).getroot().find("testcase")
+    assert case.get("classname") == "a\ufffd<b>&\ufffd, o\ufffd"
 
 
-def test_the_work_of_every_file_counts_and_of_work_only_the_first_seed_is_enough(place, capsys):
+def test_the_work_of_every_file_counts(place, capsys):
     good, bad = place(measured(), "good"), place(measured(passes=1.1), "bad")
     assert main(["regress", good, bad, "--baseline", place.baseline, "--work-only"]) == 1
     assert "DSPDC[m=1,q=1] on" in capsys.readouterr().out
     other = place(measured().assign(base_seed=3), "other")
     assert main(["regress", good, other, "--baseline", place.baseline, "--work-only"]) == 2
     assert "the seeds are others" in capsys.readouterr().err
-    for passes, code in ((1.0, 0), (1.03, 1)):
-        frame = measured(passes=passes).query("idx_rep == 0")
-        assert check(place, frame, "--work-only") == code and check(place, frame) == 2
 
 
 def test_files_with_other_curves_are_one_run_and_the_same_ones_once_more_another(place):
@@ -173,49 +201,7 @@ def test_files_with_other_curves_are_one_run_and_the_same_ones_once_more_another
     assert kept(place)["made"][0]["runs"] == 2
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda f: f[f["solver_name"] != "SPDC[m=1]"], "1 of 2 runs of the baseline are not in"),
-    (lambda f: pd.concat([f, curve("SDCA[m=1]", 0.1, **FOUND)]), "1 of 3 runs of the result"),
-    (lambda f: f[f["idx_rep"] < 2], "the seeds are others"),
-    (lambda f: f.assign(base_seed=7), "the seeds are others"),
-    (lambda f: f.assign(base_seed=math.inf), "column base_seed of the result holds other than"),
-    (lambda f: f.assign(base_seed="x"), "column base_seed of the result holds other than"),
-    (lambda f: f[(f["idx_rep"] < 2) | (f["solver_name"] != "SPDC[m=1]")], "2 of 3 repetitions"),
-    (lambda f: f.drop(columns="objective_passes"), "is not a result of this benchmark"),
-])
-def test_what_cannot_be_compared_is_no_pass(place, capsys, change, message):
-    junit, out = place.folder / "junit.xml", place.folder / "out.json"
-    out.write_text("of an earlier run")
-    files = ["--junit", str(junit), "--json", str(out)]
-    assert check(place, change(measured()), *files) == 2
-    assert message in capsys.readouterr().err
-    suite = ElementTree.parse(junit).getroot()
-    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
-    assert message in suite.find("testcase/error").get("message")
-    found = json.loads(out.read_text())
-    assert message in found["error"] and found["regression"] is None and found["figures"] == []
-
-
-def test_that_a_method_diverged_is_in_the_error(place, capsys):
-    frame = measured()
-    own = frame["solver_name"] == "SPDC[m=1]"
-    frame.loc[own, "objective_value"] = np.tile(np.geomspace(1.0, 1e9, 60), 3)
-    out = place.folder / "out.json"
-    assert check(place, frame, "--json", str(out)) == 2
-    for text in (capsys.readouterr().err, json.loads(out.read_text())["error"]):
-        assert "3 runs diverged and are left out: SPDC[m=1] on" in text
-    # What else reading it told is in the notes.
-    frame = measured()
-    frame.loc[5, "objective_relative_gap"] = math.nan
-    assert check(place, frame, "--json", str(out)) == 0
-    assert any("without a finite gap" in note for note in json.loads(out.read_text())["notes"])
-
-
 def test_methods_that_count_no_work_are_named_and_alone_no_pass(place, capsys):
-    bare = plain(reference=math.nan)
-    assert check(place, bare, "--update") == 2
-    assert "Plain on" in (shown := capsys.readouterr().err) and "has no figure" in shown
-    assert check(place, plain(), "--update", "--work-only") == 2
     # Their times can be compared, though not those of a file.
     assert check(place, plain(), "--update") == 0
     assert [row["work"] for row in kept(place)["figures"]] == [{}]
@@ -226,25 +212,6 @@ def test_methods_that_count_no_work_are_named_and_alone_no_pass(place, capsys):
     assert "1 of 3 methods are left out, without a figure to compare: Plain on" in (
         capsys.readouterr().out
     )
-
-
-def test_figures_for_programs(place):
-    out, junit = place.folder / "out.json", place.folder / "junit.xml"
-    options = ["--json", str(out), "--junit", str(junit), "--work-only"]
-    assert check(place, measured(passes=1.1), *options) == 1
-    found = json.loads(out.read_text())
-    assert found["regression"] is True
-    worse = [row for row in found["figures"] if row["outcome"] == WORSE]
-    assert [row["figure"] for row in worse] == [f"passes to 1e-{k}" for k in (2, 4, 6)]
-    assert worse[0]["change"] == pytest.approx(0.1, abs=1e-3)
-    suite = ElementTree.parse(junit).getroot()
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("9", "3", "0")
-    assert len(suite.findall("testcase/failure")) == 3
-    # Names that XML cannot hold.
-    line = Line(("a\x00<b>&\x1b", "o\ud800", "s"), "passes to 1e-2", 1.0, 2.0, 0.02)
-    write_junit([line], [], None, junit)
-    case = ElementTree.parse(junit).getroot().find("testcase")
-    assert case.get("classname") == "a\ufffd<b>&\ufffd, o\ufffd"
 
 
 # Figures of curves --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
@@ -80,15 +81,6 @@ def test_runs_in_several_files_are_those_of_the_last(tmp_path):
     assert "1 runs are left out because a file named later" in frame.attrs["notes"][0]
 
 
-def test_runs_that_diverge_are_left_out_and_named(tmp_path):
-    broken = curve("SAGA[m=1]", 1e-6)
-    broken.loc[30:, GAP] = np.nan
-    frame = read(runs(curve("SPDC[m=1]", 1.0), broken), tmp_path)
-    # It was the fastest until then, and does not win.
-    assert list(frame["solver_name"].unique()) == ["SPDC[m=1]"]
-    assert "1 runs diverged and are left out: SAGA[m=1] on" in frame.attrs["notes"][0]
-
-
 def with_end(values, gaps, first=(0.5, 1.0)):
     """A run that would win, with other values and gaps at its end and its beginning."""
     found = curve("SAGA[m=1]", 1e-6, to=5e-5)
@@ -100,6 +92,7 @@ def with_end(values, gaps, first=(0.5, 1.0)):
 
 
 @pytest.mark.parametrize("broken", [
+    with_end([0.35], [math.nan]),
     with_end([0.353, 1.22, 12.2, 252, 15761], [1e-3, 0.8, 1.0, 1.0, 1.0]),
     with_end([0.6], [0.3]),
     # Near at the beginning already.
@@ -134,19 +127,17 @@ def test_a_run_that_is_cut_at_a_bad_moment_has_not_diverged(tmp_path, values, ga
     assert len(found) == len(cut) and found.attrs["notes"] == []
 
 
-def test_methods_without_a_result_on_some_problem_are_named(tmp_path):
-    frame = runs(curve("SPDC[m=1]", 1.0), curve("SPDC[m=1]", 1.0, factorized(p=7)),
-                 curve("SAGA[m=1]", 1.0))
-    (note,) = read(frame, tmp_path).attrs["notes"]
-    assert "r.parquet has no result of 1 pairs" in note and "p=7" in note
-
-
-def test_points_without_a_gap_are_left_out_and_named(tmp_path):
-    broken = curve("SAGA[m=1]", 1.0)
-    broken.loc[:29, GAP] = np.inf
-    frame = read(runs(curve("SPDC[m=1]", 1.0), broken), tmp_path)
-    assert len(frame) == 90
-    assert "30 points without a finite gap are left out: SAGA" in frame.attrs["notes"][0]
+@pytest.mark.parametrize(("frame", "rows", "notes"), [
+    (runs(curve("SPDC[m=1]", 1.0), curve("SPDC[m=1]", 1.0, factorized(p=7)),
+          curve("SAGA[m=1]", 1.0)), 180, ("r.parquet has no result of 1 pairs", "p=7")),
+    (runs(curve("SPDC[m=1]", 1.0), curve("SAGA[m=1]", 1.0).assign(
+        **{GAP: lambda run: run[GAP].where(run["stop_val"] >= 30, np.inf)})), 90,
+     ("30 points without a finite gap are left out: SAGA",)),
+])
+def test_what_a_file_lacks_is_named(tmp_path, frame, rows, notes):
+    found = read(frame, tmp_path)
+    (note,) = found.attrs["notes"]
+    assert len(found) == rows and all(part in note for part in notes)
 
 
 def bad_files(folder):
@@ -248,11 +239,29 @@ def test_speedups_and_profiles_by_hand():
     assert [share("b", f) for f in (1.0, 2.9, 3.0)] == [0.5, 0.5, 1.0]
 
 
-def test_predicted_gaps_begin_at_the_first_and_fall_by_the_rate():
-    run = curve("DSPDC[m=1,q=1]", 1.0).assign(objective_predicted_rate=0.01)
-    points = results.mean_points(run)
-    assert points["predicted"].iloc[0] == points["measured"].iloc[0] == 2.0
-    assert points["predicted"].iloc[3] == pytest.approx(2.0 * 0.99 ** 300)
+def test_predicted_gaps_begin_at_the_first_fall_by_the_rate_and_are_drawn():
+    rates = (0.001, 0.002)
+    frame = runs(*(
+        curve("DSPDC[m=1,q=1]", 1.0, rep=k, to=(1e-4, 1e-5)[k], points=(40, 60)[k]).assign(
+            objective_predicted_rate=rate, objective_own_gap=lambda run, k=k: (k + 1) * run[GAP])
+        for k, rate in enumerate(rates)
+    ))
+    points = results.mean_points(frame)
+    # As far as the shorter repetition goes; an iteration for a hundredth of a check.
+    one, two = frame[:40], frame[40:80]
+    np.testing.assert_allclose(points["measured"], (
+        one["objective_own_gap"].to_numpy() + two["objective_own_gap"].to_numpy()) / 2)
+    t = 100 * np.arange(40)
+    np.testing.assert_allclose(points["predicted"], (0.999**t + 2.0 * 0.998**t) / 2)
+    for axis in ("Iterations", "Passes"):
+        drawn, told = plots_of("predicted_rate", frame, X_axis=axis)
+        assert told["scale"] == "semilog-y"
+        for trace, column in zip(drawn, ("measured", "predicted"), strict=True):
+            assert trace["x"] == points[f"objective_{axis.lower()}"].tolist()
+            assert trace["y"] == points[column].tolist()
+    # A file of an earlier version has no rates.
+    earlier = frame.drop(columns="objective_predicted_rate")
+    assert plots_of("predicted_rate", earlier, X_axis=axis)[0] == []
 
 
 # Verdicts ---------------------------------------------------------------------------
