@@ -79,7 +79,8 @@ def test_rates_and_costs_are_recorded_and_predicted_where_they_can_be(sequential
 
 
 def test_plots_of_a_run_hold_only_what_a_page_can_show(sequential):
-    for plot in Benchmark(REPO).get_plots():
+    ours = set(yaml.safe_load((REPO / "config.yml").read_text())["plots"]) - {"objective_curve"}
+    for plot in (plot for plot in Benchmark(REPO).get_plots() if plot._get_name() in ours):
         plot._check()
         data, _ = plot._get_all_plots(sequential)
         assert any(drawn["data"] for drawn in data.values())
