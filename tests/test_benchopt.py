@@ -45,6 +45,15 @@ MATRIX_CONFIG = {
 }
 
 
+def instance(kind, /, **parameters):
+    """The objective, the solver or the data set of a name."""
+    benchmark = Benchmark(REPO)
+    classes = (
+        benchmark.get_benchmark_objective(), *benchmark.get_solvers(), *benchmark.get_datasets(),
+    )
+    return next(found for found in classes if found.name == kind).get_instance(**parameters)
+
+
 @pytest.fixture(scope="module")
 def sequential(tmp_path_factory):
     frame, shown = run(tmp_path_factory.mktemp("sequential"), CONFIG, "sequential")
@@ -107,8 +116,7 @@ def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
 def test_plug_in_compiles_before_it_is_timed(monkeypatch):
     calls = []
     monkeypatch.setattr(plugins, "warm_up", lambda *arguments: calls.append(arguments))
-    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == "SPDC").get_instance(m=2)
-    problem = make_problem()
+    solver, problem = instance("SPDC", m=2), make_problem()
     solver.set_objective(problem)
     assert calls == [(plugins.METHODS["spdc"], problem, solver.options)]
 
@@ -167,26 +175,16 @@ def test_incompatible_choices_are_skipped_with_a_reason(sequential):
 
 
 def test_regression_is_scored_on_test_data():
-    kinds = Benchmark(REPO).get_datasets()
-    bundled = next(kind for kind in kinds if kind.name == "Bundled")
-    data = bundled.get_instance(name="diabetes").get_data()
+    data = instance("Bundled", name="diabetes").get_data()
     task = TASKS["erm"](dict(lambda1=0.0, lambda2=0.01), "square", **data)
     x = np.linalg.lstsq(np.asarray(data["A"]), data["b"], rcond=None)[0]
     assert 0.3 < task.scores(x)["test_r2"] < 1.0
 
 
 def test_names_show_what_differs_from_the_defaults():
-    solver = next(s for s in Benchmark(REPO).get_solvers() if s.name == "DSPDC")
-    assert str(solver.get_instance(m=3, q=0.5)) == "DSPDC[m=3,q=0.5]"
-    changed = solver.get_instance(m=3, q=0.5, sampling="subset", Lambda="bound")
+    assert str(instance("DSPDC", m=3, q=0.5)) == "DSPDC[m=3,q=0.5]"
+    changed = instance("DSPDC", m=3, q=0.5, sampling="subset", Lambda="bound")
     assert str(changed) == "DSPDC[m=3,q=0.5,sampling=subset,Lambda=bound]"
-
-
-def instance(name):
-    """The objective, or the solver of a name."""
-    benchmark = Benchmark(REPO)
-    classes = [benchmark.get_benchmark_objective(), *benchmark.get_solvers()]
-    return next(found for found in classes if found.name == name).get_instance()
 
 
 @pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs", "ERM"])
@@ -275,12 +273,10 @@ def test_other_sources_are_another_entry_of_the_cache_and_refused_by_a_worker(mo
 
 def test_a_file_imported_again_is_another_entry_of_the_result_cache(tmp_path, home):
     file = tmp_path / "file"
+    keys = []
 
     def key():
-        found = next(d for d in Benchmark(REPO).get_datasets() if d.name == "LIBSVM")
-        return joblib.hash(pickle.loads(pickle.dumps(found.get_instance(name="set"))))
-
-    keys = []
+        return joblib.hash(pickle.loads(pickle.dumps(instance("LIBSVM", name="set"))))
     for name, number in (("set", 1), ("set", 2), ("set_test", 1), ("set_test", 2)):
         file.write_text(f"1 1:{number}\n2 1:3\n")
         import_file(name, file)

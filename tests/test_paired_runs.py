@@ -175,7 +175,7 @@ def test_a_time_that_a_commit_alone_does_not_have_cannot_be_compared():
 # What is run ------------------------------------------------------------------------------
 
 class Repository:
-    """A repository with a benchmark, whose runs are made up.
+    """A repository with a benchmark in one of its folders, whose runs are made up.
 
     Attributes
     ----------
@@ -187,7 +187,8 @@ class Repository:
     """
 
     def __init__(self, folder, monkeypatch):
-        self.folder, self.count = folder / "benchmark", 0
+        self.outside, self.git = folder, folder / "repository" / ".git"
+        self.folder, self.count = self.git.with_name("benchmark"), 0
         self.here = self.there = measured()
         self.ran, self.config = [], self.folder / "my.yml"
         (self.folder / "datasets").mkdir(parents=True)
@@ -195,7 +196,7 @@ class Repository:
         self.write("my.yml", "the baseline's")
         self.baseline = str(self.folder / "my.json")
         write_baseline(make_baseline([measured()]), self.baseline)
-        git(self.folder, "init", "-q")
+        git(self.git.parent, "init", "-q")
         self.commit()
         self.write("objective.py", "a later one's")
         self.commit()
@@ -220,12 +221,12 @@ class Repository:
         if callable(frame):
             frame = frame(name)
         # As benchopt does, beside what was run: a commit's files do not stay.
-        file = (side.folder or self.folder.parent) / f"result{self.count}.parquet"
+        file = (side.folder or self.outside) / f"result{self.count}.parquet"
         frame.to_parquet(file)
         return file
 
     def check(self, *options):
-        out = self.folder.with_name("out.json")
+        out = self.outside / "out.json"
         code = main([
             "regress", "--run", str(self.config), "--baseline", self.baseline,
             "--json", str(out), *options,
@@ -319,7 +320,7 @@ def test_a_config_is_run_as_of_the_commit_or_as_it_is_if_it_is_from_elsewhere(re
     assert times(found) == [] and len(found["figures"]) == 9
     assert found["notes"][0].startswith("2 methods are without a time at commit")
     assert repository.check("--against", "HEAD", "--time-only")[0] == 2
-    repository.config = repository.folder.with_name("other.yml")
+    repository.config = repository.outside / "other.yml"
     repository.config.write_text("another one")
     assert repository.check()[0] == 0
     assert repository.ran == [("the baseline's", "another one", [])]
@@ -349,9 +350,9 @@ def failing(name):
 @pytest.mark.parametrize(("change", "message"), [
     (lambda it: it.write("my.json", (it.folder / "my.json").read_text() + "\n"),
      "is not committed as it is"),
-    (lambda it: it.folder.joinpath(".git", "shallow").write_text(
-        git(it.folder, "rev-parse", "HEAD") + "\n"), "the clone is shallow"),
-    (lambda it: shutil.rmtree(it.folder / ".git"), "git knows no commit of"),
+    (lambda it: (it.git / "shallow").write_text(git(it.folder, "rev-parse", "HEAD") + "\n"),
+     "the clone is shallow"),
+    (lambda it: shutil.rmtree(it.git), "git knows no commit of"),
     (lambda it: setattr(it, "there", failing), "it failed there"),
     # benchopt goes on without a solver that cannot be imported.
     (lambda it: setattr(it, "there", it.there[it.there["solver_name"] != "SPDC[m=1]"]),
@@ -402,25 +403,17 @@ def test_what_is_new_since_the_commit_is_named_and_the_rest_compared(repository)
     assert code == 0 and {row["solver"] for row in times(found)} == {"Plain"}
 
 
-def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(tmp_path, monkeypatch):
-    folder = tmp_path / "more" / "benchmark"
-    folder.mkdir(parents=True)
-    (folder / "objective.py").write_text("old")
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-q", "-m", "x")
-    monkeypatch.setattr(commit_runs, "benchmark_folder", lambda: folder)
-    one, now = OtherCommit(tmp_path / "x.json", "HEAD"), ConfigRuns([])
+def test_the_files_of_a_commit_are_those_of_the_benchmarks_folder(repository):
+    one, now = OtherCommit(repository.baseline, "HEAD"), ConfigRuns([])
     with one.checked_out(one.commit(), now) as then:
-        assert (then.folder / "objective.py").read_text() == "old"
+        assert (then.folder / "objective.py").read_text() == "a later one's"
     assert not then.folder.exists()
-    with pytest.raises(CannotCompare, match="git gave no files, or not all"):
-        one.checked_out("0" * 40, now).__enter__()
     # A file that git has lost, whose place in the archive may be where another one ends.
-    blob = git(folder, "rev-parse", "HEAD:./objective.py")
-    (tmp_path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(CannotCompare, match="git gave no files, or not all"):
-        one.checked_out(one.commit(), now).__enter__()
+    blob = git(repository.folder, "rev-parse", "HEAD:./objective.py")
+    (repository.git / "objects" / blob[:2] / blob[2:]).unlink()
+    for commit in ("0" * 40, one.commit()):
+        with pytest.raises(CannotCompare, match="git gave no files, or not all"):
+            one.checked_out(commit, now).__enter__()
 
 
 def test_methods_are_run_alone_by_the_config_that_had_them(tmp_path, monkeypatch):

@@ -352,7 +352,7 @@ def test_files_that_are_no_baselines_are_named(place, capsys, text, message):
     assert message in capsys.readouterr().err
 
 
-ESCAPE, PASSES = "\x1b[2J", "figures 0 work passes_to_1e-4"
+ESCAPE, WORK = "\x1b[2J", "figures 0 work passes_to_1e-4"
 
 
 @pytest.mark.parametrize(("path", "value"), [
@@ -361,8 +361,8 @@ ESCAPE, PASSES = "\x1b[2J", "figures 0 work passes_to_1e-4"
     ("figures", []), ("figures", {}), ("figures 1", 3), ("figures 1 solver", "DSPDC[m=1,q=1]"),
     ("figures 0 solver", ESCAPE), ("figures 0 solver", 3), ("figures 0 last", None),
     ("figures 0 last", [0.1, 0.1]), ("figures 0 last", [0.1, 0.1, 0.0]),
-    ("figures 0 checks", [1, 2, 2.5]), ("figures 0 work", []), (PASSES, None),
-    (PASSES, [1.0, 1.0]), *((PASSES, [one, 1.0, 1.0]) for one in (math.nan, -1.0, True, 10**400)),
+    ("figures 0 checks", [1, 2, 2.5]), ("figures 0 work", []), (WORK, None),
+    (WORK, [1.0, 1.0]), *((WORK, [one, 1.0, 1.0]) for one in (math.nan, -1.0, True, 10**400)),
 ])
 def test_numbers_of_a_baseline_that_are_none_are_refused(place, path, value):
     def change(known):

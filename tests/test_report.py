@@ -486,13 +486,6 @@ def drawn(monkeypatch):
     figures.plt.close("all")
 
 
-def test_curves_are_told_by_dashes_and_markers_too(typical, tmp_path, drawn):
-    figures.gap_curves(typical, tmp_path / "gaps.png")
-    looks = {(line.get_linestyle(), line.get_marker(), line.get_color())
-             for line in drawn[0].axes[0].get_lines()}
-    assert [len(set(part)) for part in zip(*looks, strict=True)] == [4, 4, 4]
-
-
 def test_the_papers_figures_are_drawn_from_what_is_there(typical, tmp_path):
     frame = runs(
         typical, curve("DSPDC[m=5,q=50,Lambda=partition]", 0.1, RISK, MATRIX),
