@@ -124,6 +124,7 @@ def test_unknown_commands_end_with_code_2(capsys):
 
 @pytest.mark.nightly
 def test_speed_measures_and_writes_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(REPO / "benchmarks")
     import speed
 
     monkeypatch.setattr(speed, "FACTORIZED", [(200, 20, 4, 1, 10)])

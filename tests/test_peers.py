@@ -245,6 +245,7 @@ def test_one_run_has_our_methods_and_peers(tmp_path):
 
 @pytest.mark.nightly
 def test_speed_beside_peers_gives_ratios_and_says_what_was_not_reached(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(REPO / "benchmarks")
     import speed_peers
 
     from benchmark_dspdc.cli import main
