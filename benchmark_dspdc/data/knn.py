@@ -144,10 +144,7 @@ def _count(products, norms, codes, start, rows, best, found, votes):
             # Half the squared distance, less what all points have in common.
             value = norms[i] - products[r, i]
             if value < best[k - 1]:
-                place = insert(value, best, 0, k)
-                for a in range(k - 1, place, -1):
-                    found[a] = found[a - 1]
-                found[place] = i
+                insert(value, i, best, found, 0, k)
         # The first of the classes with the most votes, from the nearest point on.
         most = 0
         for a in range(k):

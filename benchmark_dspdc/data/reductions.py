@@ -24,46 +24,14 @@ from .store import stored
 class Reduction(NamedTuple):
     """A factorization and its extension to test samples.
 
-    Attributes
-    ----------
-    U : ndarray of shape (n, d)
-        Left factor, C-contiguous float64.
-    V : ndarray of shape (d, q)
-        Right factor, C-contiguous float64; ``q`` is the number of features, or the number of
-        training samples for a kernel matrix.
-    transform : callable
-        ``transform(X_test)`` gives the matrix of the test samples, a pair ``(U_test, V_test)`` or
-        a matrix, as `erm` takes them. It can be pickled.
+    The factors, of shapes (n, d) and (d, q), are C-contiguous; ``q`` is the number of features, or
+    the number of training samples for a kernel matrix. `transform` gives the matrix of test
+    samples, a pair ``(U_test, V_test)`` or a matrix, as `erm` takes them. It can be pickled.
     """
 
     U: np.ndarray
     V: np.ndarray
     transform: Callable
-
-
-class ReducedData(NamedTuple):
-    """A labelled data set with ``A = U V``.
-
-    `b`, `b_test`, `task` and `label_rule` are as of `Labelled`. `left_test` is the left factor of
-    the test samples, whose right one is ``V``, or after an instance reduction their matrix itself;
-    None if there are none.
-    """
-
-    U: np.ndarray
-    V: np.ndarray
-    b: np.ndarray
-    left_test: object
-    b_test: np.ndarray | None
-    task: str
-    label_rule: str
-    reduction: str
-
-    @property
-    def A_test(self):
-        """The matrix of the test samples as `erm` takes it, None if there are none."""
-        if self.left_test is None or self.reduction == "instance":
-            return self.left_test
-        return self.left_test, self.V
 
 
 def feature(X, d, seed):
@@ -139,6 +107,8 @@ def nystroem(X, d, seed, gamma=None):
     Eigenvalues of ``K(L, L)`` below ``d * eps`` times the largest, which duplicates among the
     landmarks produce, count as zero.
     """
+    from sklearn.metrics.pairwise import rbf_kernel
+
     X = as_matrix(X, "X")
     n, p = X.shape
     d = check_int(d, "d", high=n, reason="the number of samples")
@@ -150,7 +120,7 @@ def nystroem(X, d, seed, gamma=None):
     chosen = random_stream(seed, "nystroem landmarks").choice(n, size=d, replace=False)
     landmarks = X[np.sort(chosen)]
     with one_thread():
-        values, vectors = linalg.eigh(_kernel(landmarks, landmarks, gamma))
+        values, vectors = linalg.eigh(rbf_kernel(landmarks, landmarks, gamma=gamma))
         keep = values > d * np.finfo(float).eps * values[-1]
         kept = vectors[:, keep]
         root = (kept / np.sqrt(values[keep])) @ kept.T
@@ -212,16 +182,13 @@ def load_reduced(name, reduction, d, seed, scale="none"):
 
     Returns
     -------
-    ReducedData
+    Labelled
+        ``X`` is the pair ``(U, V)``, and ``X_test`` as `Reduction.transform` gives it.
     """
     data = libsvm.load(name, scale=scale)
     reduced = reduce(data.X, reduction, d, seed)
-    A_test = None if data.X_test is None else reduced.transform(data.X_test)
-    left_test = A_test[0] if isinstance(A_test, tuple) else A_test
-    return ReducedData(
-        reduced.U, reduced.V, data.b, left_test, data.b_test, data.task, data.label_rule,
-        reduction,
-    )
+    X_test = None if data.X_test is None else reduced.transform(data.X_test)
+    return data._replace(X=(reduced.U, reduced.V), X_test=X_test)
 
 
 def _times(X, B):
@@ -230,15 +197,11 @@ def _times(X, B):
         return np.ascontiguousarray(X @ B)
 
 
-def _kernel(X, landmarks, gamma):
+def _kernel_features(X, landmarks, gamma, root):
     from sklearn.metrics.pairwise import rbf_kernel
 
-    return rbf_kernel(X, landmarks, gamma=gamma)
-
-
-def _kernel_features(X, landmarks, gamma, root):
     with one_thread():
-        return _kernel(X, landmarks, gamma) @ root
+        return rbf_kernel(X, landmarks, gamma=gamma) @ root
 
 
 def _variance(X):
