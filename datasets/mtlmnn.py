@@ -41,7 +41,6 @@ class Dataset(FromLibsvm, BaseDataset):
         data = load_metric_learning(
             self.source, d=self.d, n_tasks=self.n_tasks, scale=self.scale,
             seed=self.random_state, max_per_class=self.max_per_class, n_classes=self.n_classes,
-            progress=self.source in ("aloi", "aloi_like", "mnist"),
         )
         return dict(
             kind="mt_lmnn", n_neighbors=self.n_neighbors, n_impostors=self.n_impostors,

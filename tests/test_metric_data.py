@@ -376,7 +376,7 @@ def test_sparse_sources_give_the_same_components_as_dense_ones(monkeypatch):
     X = X * (np.random.default_rng(0).random(X.shape) < 0.3)
     monkeypatch.setattr(metric_learning, "CHUNK_ROWS", 100)
     one, two = (
-        metric_learning._take_components(stored[:1000], stored[1000:], 9, "digits", False)
+        metric_learning._take_components(stored[:1000], stored[1000:], 9, "digits")
         for stored in (X, sparse.csr_array(X))
     )
     np.testing.assert_allclose(one[0], two[0], atol=1e-9)

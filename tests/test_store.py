@@ -45,7 +45,7 @@ class Counted:
     def __init__(self):
         self.calls, self.get = 0, store.stored()(self.numbers)
 
-    def numbers(self, n, seed=0, progress=False):
+    def numbers(self, n, seed=0):
         self.calls += 1
         return Pair(np.random.default_rng(seed).standard_normal(n), f"seed {seed}")
 
@@ -111,12 +111,12 @@ def test_stored_data_have_the_bits_of_generated_ones(name, place, monkeypatch, c
 
 # Keys -------------------------------------------------------------------------------------
 
-def test_every_argument_but_progress_makes_other_data_if_that_takes_time(place, monkeypatch):
+def test_every_argument_makes_other_data_if_that_takes_time(place, monkeypatch):
     counted = Counted()
     for _ in range(2):
         for arguments in ((5,), (6,), (5, 1), ((2, 3),)):
             counted.get(*arguments)
-        counted.get(n=5, seed=0, progress=True)
+        counted.get(n=5, seed=0)
     assert counted.calls == len(entries(place)) == 4
     monkeypatch.setattr(store, "WORTH", 60.0)  # what takes no time is not kept
     counted.get(7)

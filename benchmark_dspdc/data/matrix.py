@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from rich.progress import track
 
 from ..engine.checks import check_int, check_number
+from ..engine.progress import tracked
 from ..engine.symmetric import diagonal, pack, packed_length
 from .common import random_stream
 from .store import stored
@@ -40,7 +40,7 @@ class TraceRegressionData(NamedTuple):
 
 
 @stored()
-def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
+def matrix_risk_data(n=100, p=100, d=100, seed=0):
     """Generate the data of the paper's matrix risk minimization (figure 3).
 
     Parameters
@@ -51,8 +51,6 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
         Order of the matrices.
     seed : int, default=0
         Non-negative.
-    progress : bool, default=False
-        Show a progress bar over the samples.
 
     Returns
     -------
@@ -73,7 +71,7 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     b = np.empty(n)
     drawn = np.empty((min(p, max(1, CHUNK_ENTRIES // d**2)), d, d))
     positions = diagonal(d)
-    for i in track(range(n), "matrices", disable=not progress):
+    for i in tracked(range(n), "matrices"):
         for j in range(0, p, len(drawn)):
             part = drawn[:p - j]
             rng.standard_normal(out=part)

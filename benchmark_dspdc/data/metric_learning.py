@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from rich.progress import track
 from scipy import linalg, sparse
 
 from ..engine.checks import check_int, check_number, choose
+from ..engine.progress import tracked
 from ..engine.threads import single_threaded
 from . import libsvm
 from .common import random_stream, show_id
@@ -57,7 +57,7 @@ def _version(source):
 @stored(version=_version)
 @single_threaded
 def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="impostor", seed=0,
-                         max_per_class=None, n_classes=None, progress=False):
+                         max_per_class=None, n_classes=None):
     """Load a data set for multi-task metric learning.
 
     Parameters
@@ -88,8 +88,6 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
         Use at most this many points of a class, training and test together.
     n_classes : int, optional
         Use only this many classes, the first of the sorted ones.
-    progress : bool, default=False
-        Show a progress bar where it takes seconds.
 
     Returns
     -------
@@ -105,7 +103,7 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     train = check_number(train, "train", low=0, high=1, strict=True)
     if n_classes is not None:
         n_classes = check_int(n_classes, "n_classes", low=2)
-    X, y = _read(source, n_classes, seed, progress)
+    X, y = _read(source, n_classes, seed)
     classes = np.unique(y)
     if n_classes is not None:
         check_int(n_classes, "n_classes", low=2, high=len(classes), reason=f"those of {source}")
@@ -114,16 +112,16 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
         n_tasks = max(1, len(classes) // METRIC_SOURCES[source])
     n_tasks = check_int(n_tasks, "n_tasks", high=len(classes) // 2,
                         reason=f"a task needs two of the {len(classes)} classes")
-    first_classes = np.cumsum([0] + [len(part) for part in np.array_split(classes, n_tasks)[:-1]])
+    sizes = [len(part) for part in np.array_split(classes, n_tasks)]
+    task_of_class = np.repeat(np.arange(n_tasks), sizes)
 
     rows, rows_test = _split(y, classes, train, max_per_class, seed)
     X, X_test = X[rows], X[rows_test]
     tasks, tasks_test = (
-        np.searchsorted(first_classes, np.searchsorted(classes, y[part]), side="right") - 1
-        for part in (rows, rows_test)
+        task_of_class[np.searchsorted(classes, y[part])] for part in (rows, rows_test)
     )
     largest = abs(X).max() if scale == "range" else None
-    X, X_test, components = _take_components(X, X_test, d, source, progress)
+    X, X_test, components = _take_components(X, X_test, d, source)
     rule = (
         f"{source}: {len(classes)} classes in {n_tasks} tasks, {len(rows)} training and "
         f"{len(rows_test)} test points; {components}"
@@ -136,10 +134,10 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test, rule)
 
 
-def _read(source, n_classes, seed, progress):
+def _read(source, n_classes, seed):
     """Give all points, dense or sparse, and integer labels where they are integers."""
     if source == "aloi_like":
-        return aloi_like(n_classes or 1000, seed=seed, progress=progress)
+        return aloi_like(n_classes or 1000, seed=seed)
     if source == "digits":
         from sklearn.datasets import load_digits
 
@@ -155,12 +153,9 @@ def _split(y, classes, train, max_per_class, seed):
     if max_per_class is not None:
         max_per_class = check_int(max_per_class, "max_per_class", low=2)
     rng = random_stream(seed, "metric learning split")
-    order = np.argsort(y, kind="stable")
-    starts = np.searchsorted(y[order], classes)
-    stops = np.searchsorted(y[order], classes, side="right")
     training, test = [], []
-    for c, start, stop in zip(classes, starts, stops, strict=True):
-        members = rng.permutation(order[start:stop])[:max_per_class]
+    for c in classes:
+        members = rng.permutation(np.flatnonzero(y == c))[:max_per_class]
         # A product such as 0.29 * 100 falls just short of the integer that is meant.
         number = math.floor(train * len(members) + 1e-9)
         if number < 1 or number == len(members):
@@ -173,7 +168,7 @@ def _split(y, classes, train, max_per_class, seed):
     return np.sort(np.concatenate(training)), np.sort(np.concatenate(test))
 
 
-def _take_components(X, X_test, d, source, progress):
+def _take_components(X, X_test, d, source):
     """Reduce both parts to ``d`` principal components of the first; new dense arrays."""
     width = X.shape[1]
     if d is None:
@@ -185,8 +180,7 @@ def _take_components(X, X_test, d, source, progress):
         raise ValueError(f"d must be at most the {X.shape[0]} training points, got {d}")
     mean = np.asarray(X.mean(axis=0)).ravel()
     covariance = np.zeros((width, width))
-    starts = range(0, X.shape[0], CHUNK_ROWS)
-    for start in track(starts, "covariance", disable=not progress):
+    for start in tracked(range(0, X.shape[0], CHUNK_ROWS), "covariance"):
         part = _dense(X[start:start + CHUNK_ROWS]) - mean
         covariance += part.T @ part
     values, vectors = linalg.eigh(covariance / X.shape[0])

@@ -201,8 +201,8 @@ def constants(problem, m=None, q=None, seed=0):
     n, p = operator.shape
     rows, columns = (Partition(np.arange(k + 1), np.arange(k)) for k in (n, p))
 
-    def known(find, dual, primal):
-        begun = time.perf_counter()
+    def known(find, dual, primal, begun=None):
+        begun = time.perf_counter() if begun is None else begun
         value, kind = find()
         below = value if kind == "exact" else largest_norm2_below(operator, dual, primal)
         return Known(value, min(value, below), kind, time.perf_counter() - begun)
@@ -226,8 +226,7 @@ def constants(problem, m=None, q=None, seed=0):
         "auto" if q is None else q, Lambda="partition",
     )
     dual, primal = setting.dual, setting.primal
-    Lambda_qm = known(lambda: setting.constant, dual, primal)
-    Lambda_qm = Lambda_qm._replace(seconds=time.perf_counter() - begun)
+    Lambda_qm = known(lambda: setting.constant, dual, primal, begun)
     return ProblemConstants(
         n, p, problem.lam, problem.gamma, dual.largest, primal.largest, dual.inverse_probability,
         primal.inverse_probability, Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm,

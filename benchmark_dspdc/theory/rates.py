@@ -126,33 +126,17 @@ class Letters:
 
 
 class Rate(NamedTuple):
-    """The rate of a method; the callables take `Letters`.
+    """The rate of a method; the callables take `Letters`."""
 
-    Attributes
-    ----------
-    name : str
-        Shown to users.
-    method : str
-        Key of `METHODS`.
-    formula, iterations : str and callable
-        Iterations over log(1/eps), in the letters of this module.
-    cost : callable
-        Multiply-adds of an iteration.
-    source : str
-        Where the formula is from.
-    outer : callable
-        Passes over the data beside the iterations, over log(1/eps).
-    eigendecompositions : callable
-        Of an iteration, where the blocks of x are matrices.
-    """
-
-    name: str
-    method: str
-    formula: str
-    iterations: Callable
-    cost: Callable
-    source: str
+    name: str                # shown to users
+    method: str              # key of `METHODS`
+    formula: str             # of `iterations`, in the letters of this module
+    iterations: Callable     # over log(1/eps)
+    cost: Callable           # multiply-adds of an iteration
+    source: str              # where the formula is from
+    # Passes over the data beside the iterations, over log(1/eps).
     outer: Callable = lambda c: 0.0
+    # Of an iteration, where the blocks of x are matrices.
     eigendecompositions: Callable = lambda c: c.p / c.s
 
 
