@@ -44,14 +44,9 @@ def stored(problem, columns=False):
 
 
 class Peer:
-    """A package's method on a problem, ready to be fitted.
+    """A package's method on a problem that it does not refuse, ready to be fitted.
 
-    Parameters
-    ----------
-    problem : Problem
-        One that `refuses` has no objection to.
-    solver : str or None
-        Which of the package's methods, one of ``solvers``; None for the first.
+    `solver` is which of the package's methods, one of ``solvers``; None for the first.
     """
 
     package = None             # the module to import

@@ -126,21 +126,10 @@ class FromLibsvm:
 
 
 def raw(name):
-    """Load a data set with its labels as they are in the source.
+    """Load a data set with its labels as they are in the source: a `RawData`.
 
-    Parameters
-    ----------
-    name : str
-        A name in the cache, or one of libsvmdata, which is then downloaded.
-
-    Returns
-    -------
-    RawData
-
-    Raises
-    ------
-    ValueError, OSError
-        If there is no such set, its cached files are damaged, or its download fails.
+    It is in the cache, or one of libsvmdata, which is then downloaded. A ValueError or OSError is
+    raised if there is no such set, its cached files are damaged, or its download fails.
     """
     if _listed(name) and _find(name) is None:
         _fetch(name)

@@ -135,25 +135,7 @@ REDUCTIONS = {"feature": feature, "instance": instance, "svd": svd, "nystroem": 
 
 
 def reduce(X, name, d, seed, gamma=None):
-    """Apply one of the reductions by name.
-
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    name : {"feature", "instance", "svd", "nystroem"}
-        See the function of that name.
-    d : int
-        Rank of the factorization.
-    seed : int
-        Non-negative.
-    gamma : float, optional
-        Kernel parameter, for ``"nystroem"`` only.
-
-    Returns
-    -------
-    Reduction
-    """
+    """Apply one of `REDUCTIONS` by name; the parameter of the kernel is for "nystroem" only."""
     reduction = choose(name, REDUCTIONS, "reduction")
     if gamma is None:
         return reduction(X, d, seed)
@@ -173,17 +155,8 @@ def _version(name):
 def load_reduced(name, reduction, d, seed, scale="none"):
     """Load a LIBSVM data set, with its test part, and reduce it; computed once a machine.
 
-    Parameters
-    ----------
-    name, scale : str
-        As of `load_libsvm`.
-    reduction, d, seed : str, int, int
-        As of `reduce`.
-
-    Returns
-    -------
-    Labelled
-        ``X`` is the pair ``(U, V)``, and ``X_test`` as `Reduction.transform` gives it.
+    Of the `Labelled` data that `load_libsvm` gives, ``X`` becomes the pair ``(U, V)`` and
+    ``X_test`` what `Reduction.transform` makes of it.
     """
     data = libsvm.load(name, scale=scale)
     reduced = reduce(data.X, reduction, d, seed)

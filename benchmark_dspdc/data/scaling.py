@@ -14,26 +14,14 @@ SCALES = (*SPARSE_SCALES, "standardize")
 
 
 def scale_parts(X, X_test, name, allowed=SCALES):
-    """Scale the training part and, with the same column factors, the test part.
+    """Scale the training part and, with the same column factors, the test part, if there is one.
 
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array of shape (n, p)
-        Training rows; not modified, nor are the test rows.
-    X_test : as ``X``, or None
-    name : str
-        ``"none"``; ``"maxabs"``, each column divided by its largest absolute value;
-        ``"unit_rows"``, each row divided by its Euclidean norm; ``"standardize"``, each column
-        shifted to mean zero and divided by its standard deviation (dense matrices only).
-        Columns or rows that would be divided by zero are not divided: zero columns and rows
-        stay as they are, and constant columns become zero under ``"standardize"``.
-    allowed : sequence of str, optional
-        Those that the caller offers.
-
-    Returns
-    -------
-    X, X_test : as given
-        New matrices, except that the scaling ``"none"`` gives those that came.
+    Both are ndarrays or CSR arrays, and new ones are returned, except that the scaling ``"none"``
+    gives those that came. ``"maxabs"`` divides each column by its largest absolute value,
+    ``"unit_rows"`` each row by its Euclidean norm; ``"standardize"``, for dense matrices only,
+    shifts each column to mean zero and divides it by its standard deviation. What would be divided
+    by zero is not: zero columns and rows stay as they are, and constant columns become zero under
+    ``"standardize"``. `allowed` are the scalings that the caller offers.
     """
     choose(name, allowed, "scale")
     if name == "none":

@@ -283,21 +283,10 @@ def rate_of(method, options):
 
 @single_threaded
 def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
-    """A rate evaluated for a problem.
+    """A rate, by its name in `RATES`, evaluated for a problem and a relative accuracy.
 
-    Parameters
-    ----------
-    problem : Problem
-    rate : str
-        A name in `RATES`.
-    eps : float
-        Relative accuracy, between 0 and 1.
-    found : ProblemConstants or None
-        Of the same problem, if available.
-    method : str or None
-        Whose options these are, if not the rate's own method.
-    **options
-        Of the method, and valid; of its block sizes, constants and moduli use is made.
+    `found` are the problem's constants, if available. The options are those of `method`, by
+    default the rate's own, and valid; of its block sizes, constants and moduli use is made.
     """
     chosen = choose(rate, RATES, "rate")
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
