@@ -120,7 +120,6 @@ REFUSED = [
       for name, limit in (("feature", 17), ("instance", 40), ("svd", 17), ("nystroem", 40))
       for d in (0, limit + 1)),
     (reductions.reduce, (MIDDLE, "pca", 2, 0), "reduction must be one of 'feature', 'instance', "),
-    (reductions.reduce, (MIDDLE, "svd", 2, 0, 1.0), "gamma has no meaning"),
     *((reductions.nystroem, (MIDDLE, 2, 0, gamma),
        f"gamma must be a finite number > 0, got {gamma}") for gamma in (0.0, np.inf, np.nan)),
     (bundled.load, ("iris",), "bundled dataset must be one of 'breast_cancer', 'digits', "),

@@ -173,7 +173,7 @@ def load(name, scale="none", test=True):
             X_test = _fit_width(X_test, X, name)
         except OSError as error:
             warnings.warn(f"{name!r} is used without its test part: {error}", stacklevel=2)
-    X, X_test = scale_parts(X, X_test, scale, SPARSE_SCALES)
+    X, X_test = scale_parts(X, X_test, scale)
     if rule is None:
         return Labelled(X, y, X_test, y_test, task, "target as given, not scaled")
     if y_test is not None:

@@ -134,16 +134,9 @@ def nystroem(X, d, seed, gamma=None):
 REDUCTIONS = {"feature": feature, "instance": instance, "svd": svd, "nystroem": nystroem}
 
 
-def reduce(X, name, d, seed, gamma=None):
-    """Apply one of `REDUCTIONS` by name; the parameter of the kernel is for "nystroem" only."""
-    reduction = choose(name, REDUCTIONS, "reduction")
-    if gamma is None:
-        return reduction(X, d, seed)
-    if name != "nystroem":
-        raise ValueError(
-            f"gamma has no meaning for the reduction {name!r}: got {gamma!r}, allowed is None."
-        )
-    return nystroem(X, d, seed, gamma)
+def reduce(X, name, d, seed):
+    """Apply one of `REDUCTIONS` by name."""
+    return choose(name, REDUCTIONS, "reduction")(X, d, seed)
 
 
 def _version(name):

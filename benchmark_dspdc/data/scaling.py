@@ -13,7 +13,7 @@ SPARSE_SCALES = ("none", "maxabs", "unit_rows")
 SCALES = (*SPARSE_SCALES, "standardize")
 
 
-def scale_parts(X, X_test, name, allowed=SCALES):
+def scale_parts(X, X_test, name):
     """Scale the training part and, with the same column factors, the test part, if there is one.
 
     Both are ndarrays or CSR arrays, and new ones are returned, except that the scaling ``"none"``
@@ -21,9 +21,9 @@ def scale_parts(X, X_test, name, allowed=SCALES):
     ``"unit_rows"`` each row by its Euclidean norm; ``"standardize"``, for dense matrices only,
     shifts each column to mean zero and divides it by its standard deviation. What would be divided
     by zero is not: zero columns and rows stay as they are, and constant columns become zero under
-    ``"standardize"``. `allowed` are the scalings that the caller offers.
+    ``"standardize"``.
     """
-    choose(name, allowed, "scale")
+    choose(name, SCALES, "scale")
     if name == "none":
         return X, X_test
     if name == "unit_rows":
