@@ -99,7 +99,7 @@ class Peer:
         self._threads = ThreadpoolController()
 
     def _prepare(self):
-        self.A = stored(self.problem, self.by_columns)
+        self.A = None if self.takes_factors else stored(self.problem, self.by_columns)
 
     def fit(self, budget, seed=0):
         """x after that many iterations, or to that tolerance, from x = 0; on one thread.
@@ -211,9 +211,6 @@ class ScipyLBFGS(Peer):
     package = "scipy.optimize"
     losses = tuple(LOSSES)
     takes_factors = True
-
-    def _prepare(self):
-        pass
 
     def _smooth(self, x):
         """The loss and the l2 term, with their gradient."""
