@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
-from ..data import dense_classification
 from ..engine.checks import choose
 from ..model.losses import LOSSES, derivative_all, loss_name, loss_sum
 from ..model.regularizers import ElasticNet
@@ -311,7 +310,9 @@ class Skglm(Peer):
 
     def warm_up(self):
         # It compiles in each process; a tiny problem of the same types takes all turns.
-        A, b, _ = dense_classification(40, 20, seed=0)
+        rng = np.random.default_rng(0)
+        A = rng.standard_normal((40, 20))
+        b = np.where(A[:, 0] + rng.standard_normal(40) > 0.0, 1.0, -1.0)
         if scipy.sparse.issparse(self.A):
             A = scipy.sparse.csr_array(A)
         lambda1 = 1e-2 if self.problem.reg.lambda1 else 0.0
