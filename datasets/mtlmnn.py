@@ -44,5 +44,5 @@ class Dataset(FromLibsvm, BaseDataset):
         )
         return dict(
             kind="mt_lmnn", n_neighbors=self.n_neighbors, n_impostors=self.n_impostors,
-            metrics=self.metrics, **{k: v for k, v in data._asdict().items() if k != "rule"},
+            metrics=self.metrics, **data._asdict(),
         )

@@ -34,8 +34,7 @@ CHUNK_ROWS = 4096
 class MetricData(NamedTuple):
     """Points of several classification tasks, each part in the order of the source.
 
-    The points are float64 and C-contiguous, the tasks ``0 .. n_tasks - 1``; `rule` says what was
-    done to the source.
+    The points are float64 and C-contiguous, the tasks ``0 .. n_tasks - 1``.
     """
 
     points: np.ndarray
@@ -44,7 +43,6 @@ class MetricData(NamedTuple):
     points_test: np.ndarray
     labels_test: np.ndarray
     tasks_test: np.ndarray
-    rule: str
 
 
 def _version(source):
@@ -120,18 +118,18 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     tasks, tasks_test = (
         task_of_class[np.searchsorted(classes, y[part])] for part in (rows, rows_test)
     )
-    largest = abs(X).max() if scale == "range" else None
-    X, X_test, components = _take_components(X, X_test, d, source)
-    rule = (
-        f"{source}: {len(classes)} classes in {n_tasks} tasks, {len(rows)} training and "
-        f"{len(rows_test)} test points; {components}"
-    )
-    if scale != "none":
-        factor, divided = _scale_of(X, y[rows], tasks, largest)
-        X /= factor
-        X_test /= factor
-        rule += f"; {divided}"
-    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test, rule)
+    factor = abs(X).max() or 1.0 if scale == "range" else 1.0
+    X, X_test = _take_components(X, X_test, d, source)
+    if scale == "impostor":
+        factor = math.sqrt(np.median(_impostor_distances(X, y[rows], tasks)))
+        if factor == 0:
+            raise ValueError(
+                "scale 'impostor' needs points that differ between classes, got a median distance "
+                "of zero; allowed are 'range' and 'none'"
+            )
+    X /= factor
+    X_test /= factor
+    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test)
 
 
 def _read(source, n_classes, seed):
@@ -175,7 +173,7 @@ def _take_components(X, X_test, d, source):
         d = min(N_FEATURES[source], *X.shape) if source in N_FEATURES else width
     d = check_int(d, "d", high=width, reason=f"the features of {source}")
     if d == width:
-        return _dense(X), _dense(X_test), f"all {d} features"
+        return _dense(X), _dense(X_test)
     if d > X.shape[0]:
         raise ValueError(f"d must be at most the {X.shape[0]} training points, got {d}")
     mean = np.asarray(X.mean(axis=0)).ravel()
@@ -183,33 +181,15 @@ def _take_components(X, X_test, d, source):
     for start in tracked(range(0, X.shape[0], CHUNK_ROWS), "covariance"):
         part = _dense(X[start:start + CHUNK_ROWS]) - mean
         covariance += part.T @ part
-    values, vectors = linalg.eigh(covariance / X.shape[0])
+    _, vectors = linalg.eigh(covariance / X.shape[0])
     kept = vectors[:, ::-1][:, :d]
     # Of the two signs of an eigenvector, the one with a positive largest entry.
     kept = kept * np.sign(kept[abs(kept).argmax(axis=0), np.arange(d)])
-    share = values[-d:].sum() / max(values.sum(), np.finfo(float).tiny)
-    rule = f"{d} principal components of {width} features ({share:.1%} of the variance)"
-    return X @ kept - mean @ kept, X_test @ kept - mean @ kept, rule
+    return X @ kept - mean @ kept, X_test @ kept - mean @ kept
 
 
 def _dense(X):
     return X.toarray() if sparse.issparse(X) else np.array(X, dtype=np.float64, order="C")
-
-
-def _scale_of(points, labels, tasks, largest):
-    """Give the number to divide by, and the sentence about it."""
-    if largest is not None:
-        return largest or 1.0, f"divided by {largest or 1.0:.6g}, the largest entry"
-    factor = math.sqrt(np.median(_impostor_distances(points, labels, tasks)))
-    if factor == 0:
-        raise ValueError(
-            "scale 'impostor' needs points that differ between classes, got a median distance of "
-            "zero; allowed are 'range' and 'none'"
-        )
-    return factor, (
-        f"divided by {factor:.6g}, the root of the median squared distance to the nearest point "
-        "of another class of the task"
-    )
 
 
 def _impostor_distances(points, labels, tasks):
