@@ -42,10 +42,8 @@ def aloi_like(n_classes=1000, n_images=108, d=128, seed=0):
 
     Parameters
     ----------
-    n_classes : int, default=1000
-        Number of objects.
-    n_images : int, default=108
-        Images of each.
+    n_classes, n_images : int, default=1000 and 108
+        Number of objects, and of images of each.
     d : int, default=128
         Bins of a histogram.
     seed : int, default=0

@@ -86,14 +86,10 @@ def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
 
     Parameters
     ----------
-    n : int, default=400
-        Number of measurements.
-    p : int, default=4
-        Number of matrices.
-    d : int, default=20
-        Their order.
-    rank : int, default=2
-        Their rank, at most ``d``.
+    n, p : int, default=400 and 4
+        Number of measurements, and of matrices.
+    d, rank : int, default=20 and 2
+        Order of the matrices, and their rank, at most ``d``.
     noise : float, default=0.1
         Standard deviation of the noise, as a share of that of the measurements without it.
     seed : int, default=0

@@ -47,10 +47,8 @@ def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=
 
     Parameters
     ----------
-    n : int, default=5000
-        Number of samples.
-    p : int, default=100
-        Number of features.
+    n, p : int, default=5000 and 100
+        Number of samples, and of features.
     d : int, default=20
         Rank of the factorization, at most ``min(n, p)``.
     reduction : {"feature", "instance"}, default="feature"
