@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import os
-import pickle
 import re
 import shutil
 import tracemalloc
@@ -327,19 +326,15 @@ def test_nystroem_survives_duplicate_landmarks_and_constant_data():
 
 @pytest.mark.parametrize("name", reductions.REDUCTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_reduction_by_name_is_contiguous_picklable_and_leaves_the_input(name, kind):
+def test_reduction_by_name_is_contiguous_and_leaves_the_input(name, kind):
     X = random_matrix(kind)
     before = X.copy()
     result = reductions.reduce(X, name, 5, 0)
     assert_same(result[:2], getattr(reductions, name)(X, 5, 0)[:2])
     assert result.U.flags.c_contiguous and result.V.flags.c_contiguous
     assert result.U.shape == (40, 5) and result.V.shape[0] == 5
-    again = pickle.loads(pickle.dumps(result))
     # A pair of factors or, after an instance reduction, one matrix.
-    parts = [test if isinstance(test, tuple) else (test,)
-             for test in (again.transform(X), result.transform(X))]
-    assert len(parts[0]) == (1 if name == "instance" else 2)
-    assert_same(*parts)
+    assert isinstance(result.transform(X), tuple) == (name != "instance")
     assert type(X) is type(before)
     np.testing.assert_array_equal(dense(X), dense(before))
     with pytest.raises(ValueError, match="X_test does not fit .* got 16 columns, allowed are 17"):

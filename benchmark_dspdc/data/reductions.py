@@ -8,7 +8,6 @@ coefficient vector ``w`` of the reduced problem the predictions of the training 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ class Reduction(NamedTuple):
 
     The factors, of shapes (n, d) and (d, q), are C-contiguous; ``q`` is the number of features, or
     the number of training samples for a kernel matrix. `transform` gives the matrix of test
-    samples, a pair ``(U_test, V_test)`` or a matrix, as `erm` takes them. It can be pickled.
+    samples, a pair ``(U_test, V_test)`` or a matrix, as `erm` takes them.
     """
 
     U: np.ndarray
@@ -45,7 +44,7 @@ def feature(X, d, seed):
     d = check_int(d, "d", high=X.shape[1], reason="the number of features")
     V = random_stream(seed, "feature reduction").standard_normal((d, X.shape[1]))
     V /= np.sqrt(d)
-    return Reduction(_times(X, V.T), V, partial(_project, V=V))
+    return _projected(_times(X, V.T), V)
 
 
 def instance(X, d, seed):
@@ -61,7 +60,7 @@ def instance(X, d, seed):
     U = random_stream(seed, "instance reduction").standard_normal((n, d))
     U /= np.sqrt(d)
     V = np.ascontiguousarray(_times(X.T, U).T)
-    return Reduction(U, V, partial(_check_test, n_features=p))
+    return Reduction(U, V, lambda X_test: _check_test(X_test, p))
 
 
 def svd(X, d, seed):
@@ -84,8 +83,7 @@ def svd(X, d, seed):
         left, singular, V = randomized_svd(
             X, n_components=d, random_state=np.random.RandomState(bits)
         )
-    V = np.ascontiguousarray(V)
-    return Reduction(np.ascontiguousarray(left * singular), V, partial(_project, V=V))
+    return _projected(np.ascontiguousarray(left * singular), np.ascontiguousarray(V))
 
 
 def nystroem(X, d, seed, gamma=None):
@@ -124,10 +122,14 @@ def nystroem(X, d, seed, gamma=None):
         keep = values > d * np.finfo(float).eps * values[-1]
         kept = vectors[:, keep]
         root = (kept / np.sqrt(values[keep])) @ kept.T
-    kernel_map = dict(landmarks=landmarks, gamma=gamma, root=root)
-    U = _kernel_features(X, **kernel_map)
+
+    def features(samples):
+        with one_thread():
+            return rbf_kernel(samples, landmarks, gamma=gamma) @ root
+
+    U = features(X)
     V = np.ascontiguousarray(U.T)
-    return Reduction(U, V, partial(_kernel_pair, V=V, **kernel_map))
+    return Reduction(U, V, lambda X_test: (features(_check_test(X_test, p)), V))
 
 
 #: Those that `reduce` takes by name.
@@ -163,11 +165,9 @@ def _times(X, B):
         return np.ascontiguousarray(X @ B)
 
 
-def _kernel_features(X, landmarks, gamma, root):
-    from sklearn.metrics.pairwise import rbf_kernel
-
-    with one_thread():
-        return rbf_kernel(X, landmarks, gamma=gamma) @ root
+def _projected(U, V):
+    """The reduction whose test samples are multiplied by ``V'``."""
+    return Reduction(U, V, lambda X_test: (_times(_check_test(X_test, V.shape[1]), V.T), V))
 
 
 def _variance(X):
@@ -179,10 +179,6 @@ def _variance(X):
     return (np.square(X.data - mean).sum() + (size - X.nnz) * mean**2) / size
 
 
-# The maps below are module-level functions bound with `partial`, not closures, so that a
-# `Reduction` survives pickling on its way to a worker process.
-
-
 def _check_test(X_test, n_features):
     X_test = as_matrix(X_test, "X_test")
     if X_test.shape[1] != n_features:
@@ -191,12 +187,3 @@ def _check_test(X_test, n_features):
             f"are {n_features}."
         )
     return X_test
-
-
-def _project(X_test, V):
-    return _times(_check_test(X_test, V.shape[1]), V.T), V
-
-
-def _kernel_pair(X_test, V, landmarks, gamma, root):
-    X_test = _check_test(X_test, landmarks.shape[1])
-    return _kernel_features(X_test, landmarks, gamma, root), V
