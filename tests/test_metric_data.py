@@ -113,12 +113,11 @@ def test_layout_is_sorted_by_task_and_each_pair_occurs_once(kind):
     assert (data.labels[pairs[far, 0]] != data.labels[pairs[far, 1]]).all()
     assert len(np.unique(np.stack([near, far]), axis=1).T) == len(near)
     np.testing.assert_array_equal(np.unique(near), data.neighbor_pairs)
-    for starts, tasks_of in ((data.pair_starts, task_of[pairs]),
-                             (data.triplet_starts, task_of[pairs[near]]),
-                             (data.triplet_starts, task_of[pairs[far]])):
-        for j in range(3):
-            assert (tasks_of[starts[j]:starts[j + 1]] == j).all()
-        assert starts[0] == 0 and starts[-1] == len(tasks_of)
+    starts = data.pair_starts
+    for j in range(3):
+        assert (task_of[pairs[starts[j]:starts[j + 1]]] == j).all()
+    assert starts[0] == 0 and starts[-1] == len(pairs)
+    assert (np.diff(pairs[near, 0]) >= 0).all()
 
 
 def test_tiny_and_large_numbers_are_searched_exactly():

@@ -41,8 +41,6 @@ class Triplets(NamedTuple):
     #: sorted by ``u``, then ``v``, then ``w`` in the order of ``pairs``.
     near: np.ndarray
     far: np.ndarray
-    #: Range of each task in ``near`` and ``far``.
-    triplet_starts: np.ndarray
     #: Rows of ``pairs`` that are target neighbours, int32: the sets N_j of the paper.
     neighbor_pairs: np.ndarray
 
@@ -111,7 +109,7 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     ))
     return Triplets(
         points, labels, order, task_names, starts, pairs, starts * n_found, near, far,
-        starts * (n_neighbors * n_impostors), neighbors.ravel(),
+        neighbors.ravel(),
     )
 
 
