@@ -65,13 +65,7 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
     if check_flag(materialize, "materialize") and is_factorized(A):
         A = materialized(*A)
     operator = as_operator(A)
-    b = as_array(b, "b", 1)
-    if b.shape[0] != operator.shape[0]:
-        raise ValueError(
-            f"A and b must have the same number of rows, got A of shape {operator.shape} "
-            f"and b of shape {b.shape}"
-        )
-    return check_scale(Problem(operator, check_labels(b, loss), loss, reg))
+    return check_scale(Problem(operator, _targets(b, operator.shape[0], loss), loss, reg))
 
 
 def _loss(given):

@@ -30,11 +30,9 @@ class Dataset(FromLibsvm, BaseDataset):
         name = self._parameters["name"]
         if self.reduction == "none":
             data = load_libsvm(name, scale=self.scale)
-            A, A_test = data.X, data.X_test
         else:
             data = load_reduced(name, self.reduction, self.d, self.random_state, self.scale)
-            A, A_test = (data.U, data.V), data.A_test
         return dict(
-            A=A, b=data.b, task=data.task, A_test=A_test, b_test=data.b_test,
+            A=data.X, b=data.b, task=data.task, A_test=data.X_test, b_test=data.b_test,
             materialize=self.materialize,
         )

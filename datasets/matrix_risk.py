@@ -15,5 +15,5 @@ class Dataset(BaseDataset):
     requirements = []
 
     def get_data(self):
-        data = matrix_risk_data(self.n, self.p, self.d, self.random_state, progress=self.d >= 100)
+        data = matrix_risk_data(self.n, self.p, self.d, self.random_state)
         return dict(kind="matrix_risk", D=data.packed, b=data.b)

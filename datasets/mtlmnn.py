@@ -41,9 +41,8 @@ class Dataset(FromLibsvm, BaseDataset):
         data = load_metric_learning(
             self.source, d=self.d, n_tasks=self.n_tasks, scale=self.scale,
             seed=self.random_state, max_per_class=self.max_per_class, n_classes=self.n_classes,
-            progress=self.source in ("aloi", "aloi_like", "mnist"),
         )
         return dict(
             kind="mt_lmnn", n_neighbors=self.n_neighbors, n_impostors=self.n_impostors,
-            metrics=self.metrics, **{k: v for k, v in data._asdict().items() if k != "rule"},
+            metrics=self.metrics, **data._asdict(),
         )

@@ -573,8 +573,8 @@ def test_metric_and_transform_of_a_task(named, metrics):
         )
         wrong.append(1.0 - KNeighborsClassifier(3).fit(*mapped[0]).score(*mapped[1]))
     np.testing.assert_array_equal(problem.metrics(result.x), list(matrices.values()))
-    for given in (matrices, problem.metrics(result.x)):
-        np.testing.assert_allclose(task_knn_errors(*train, *test, given).by_task, wrong)
+    errors = task_knn_errors(*train, *test, problem.metrics(result.x)).by_task
+    np.testing.assert_allclose(errors, wrong)
     result.metric(name)[:] = np.nan          # a copy
     assert np.isfinite(result.x).all()
 

@@ -892,12 +892,12 @@ def test_a_plan_depends_on_the_budget_and_the_data_at_hand_alone(home):
     assert steps == paper_run.plan(1200.0)[0]
     with_all, left_out = paper_run.plan(1200.0, download=True)
     assert with_all[-1].only == ("-d", "MTLMNN[source=aloi]", "-d", "MTLMNN[source=mnist]")
-    assert [step.timeout for step in with_all] == [part.seconds for part in paper_run.PARTS]
+    assert [step.seconds for step in with_all] == [part.seconds for part in paper_run.PARTS]
     assert len(left_out) == 3 and "figure4_short.yml is run" in left_out[2]
     long, left_out = paper_run.plan(7200.0, download=True)
     assert left_out == []
-    assert [step.config.stem for step in long] == [part.config for part in paper_run.PARTS]
-    assert [step.timeout for step in long] == pytest.approx(
+    assert [step.config for step in long] == [part.config for part in paper_run.PARTS]
+    assert [step.seconds for step in long] == pytest.approx(
         [6.0 * part.seconds for part in paper_run.PARTS]
     )
 

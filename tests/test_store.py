@@ -45,7 +45,7 @@ class Counted:
     def __init__(self):
         self.calls, self.get = 0, store.stored()(self.numbers)
 
-    def numbers(self, n, seed=0, progress=False):
+    def numbers(self, n, seed=0):
         self.calls += 1
         return Pair(np.random.default_rng(seed).standard_normal(n), f"seed {seed}")
 
@@ -111,12 +111,12 @@ def test_stored_data_have_the_bits_of_generated_ones(name, place, monkeypatch, c
 
 # Keys -------------------------------------------------------------------------------------
 
-def test_every_argument_but_progress_makes_other_data_if_that_takes_time(place, monkeypatch):
+def test_every_argument_makes_other_data_if_that_takes_time(place, monkeypatch):
     counted = Counted()
     for _ in range(2):
         for arguments in ((5,), (6,), (5, 1), ((2, 3),)):
             counted.get(*arguments)
-        counted.get(n=5, seed=0, progress=True)
+        counted.get(n=5, seed=0)
     assert counted.calls == len(entries(place)) == 4
     monkeypatch.setattr(store, "WORTH", 60.0)  # what takes no time is not kept
     counted.get(7)
@@ -173,7 +173,7 @@ def test_reductions_of_a_libsvm_file_are_computed_once(place, home, tmp_path, ca
     caplog.set_level(logging.INFO, store.__name__)
     put(tmp_path, "own")
     without = load()
-    assert without.A_test is without.b_test is None
+    assert without.X_test is without.b_test is None
     put(tmp_path, "own_test")
     first = load()
     assert "generated" in caplog.text
@@ -183,8 +183,8 @@ def test_reductions_of_a_libsvm_file_are_computed_once(place, home, tmp_path, ca
     # What it was, computed by hand.
     plain = data.load_libsvm("own", scale="maxabs")
     expected = data.reduce(plain.X, reduction, 3, 0)
-    assert_same_bits((expected.U, expected.V, plain.b), tuple(again[:3]))
-    assert_same_bits(expected.transform(plain.X_test), again.A_test)
+    assert_same_bits(((expected.U, expected.V), plain.b), tuple(again[:2]))
+    assert_same_bits(expected.transform(plain.X_test), again.X_test)
 
 
 def test_a_replaced_libsvm_file_is_another_source(place, home, tmp_path):
@@ -198,7 +198,7 @@ def test_a_replaced_libsvm_file_is_another_source(place, home, tmp_path):
     assert_same_bits(points, data.load_metric_learning("letter", d=2))
     others = load(2)
     assert others[0].points.tobytes() != points.points.tobytes()
-    assert others[1].U.tobytes() != reduced.U.tobytes()
+    assert others[1].X[0].tobytes() != reduced.X[0].tobytes()
     assert len(entries(place)) == 4
 
 

@@ -70,72 +70,61 @@ def seconds(text):
     return value
 
 
-class Step(NamedTuple):
-    """One call of benchopt: a config, options in place of its own, when a curve ends."""
-
-    figure: str
-    config: Path
-    only: tuple
-    timeout: float
-    tol: float
-    threads: int
-
-
 def plan(budget, download=False, folder=None):
-    """The steps that a budget in seconds allows, and sentences on what is left out.
+    """The parts that a budget in seconds allows, with their limits in it, and what is left out.
 
     Without `download` only data in libsvmdata's cache are used.
     """
     configs = Path(folder or benchmark_folder()) / "configs"
     steps, left_out = [], []
     for part in PARTS:
-        config, only, reason = _available(part.config, configs, download)
+        only, reason = _available(part.config, configs, download)
         if reason:
             left_out.append(reason)
-        if config is None:
+        if only is None:
             continue
+        config = part.config
         if budget < LONG and part.short:
-            config = config.with_stem(part.short)
+            config = part.short
             left_out.append(
-                f"{part.figure}: the budget is too short for all its curves, {config.name} is run"
+                f"{part.figure}: the budget is too short for all its curves, {config}.yml is run"
             )
-        timeout = float(f"{part.seconds * budget / BASE:.2g}")
-        tol = part.tol if budget < LONG else min(part.tol, LONG_TOL)
-        threads = min(part.threads, available_cpus())
-        steps.append(Step(part.figure, config, part.only + only, timeout, tol, threads))
+        steps.append(part._replace(
+            config=config, seconds=float(f"{part.seconds * budget / BASE:.2g}"),
+            only=part.only + only, tol=part.tol if budget < LONG else min(part.tol, LONG_TOL),
+            threads=min(part.threads, available_cpus()),
+        ))
     return steps, list(dict.fromkeys(left_out))
 
 
 def _available(name, configs, download):
-    """A config with what data there are for it: (config or None, options, reason)."""
-    config = configs / f"{name}.yml"
+    """Options for what data there are for a config, None if there are none; and a sentence."""
     hint = "allow it to download (--download) or see `python -m benchmark_dspdc import-libsvm`"
-    if download or name not in ("figure2", "figure4"):
-        # Of metric learning ALOI itself, where it can be had.
-        return config, _sources("aloi", "mnist") if name == "figure4" else (), None
     if name == "figure4":
-        there = [k for k in ("aloi", "mnist") if is_cached(k)]
+        # Of metric learning ALOI itself, where it can be had.
+        there = [k for k in ("aloi", "mnist") if download or is_cached(k)]
         missing = [k for k in ("aloi", "mnist") if k not in there]
         sources = there if "aloi" in there else ["aloi_like", *there]
         reason = f"figure 4: {', '.join(missing)} not in libsvmdata's cache; {hint}"
-        return config, _sources(*sources), reason if missing else None
+        return _only(f"MTLMNN[source={k}]" for k in sources), reason if missing else None
+    if download or name != "figure2":
+        return (), None
     own, stand_ins = (_data_sets(configs / f"{k}.yml") for k in ("figure2", "figure2_offline"))
-    there = {k: line for k, line in own.items() if is_cached(k)}
-    missing = [k for k in own if k not in there]
+    missing = [k for k in own if not is_cached(k)]
     if not missing:
-        return config, (), None
-    instead = {k: line for k, line in stand_ins.items() if k not in own and is_cached(k)}
-    chosen = there | instead
+        return (), None
+    instead = [k for k in stand_ins if k not in own and is_cached(k)]
+    chosen = [own[k] for k in own if k not in missing] + [stand_ins[k] for k in instead]
     reason = f"figure 2: {', '.join(missing)} not in libsvmdata's cache"
     if not chosen:
-        return None, (), f"{reason}, so it is left out; {hint}"
+        return None, f"{reason}, so it is left out; {hint}"
     if instead:
         reason += f", {', '.join(instead)} stands in"
-    return config, tuple(k for line in chosen.values() for k in ("-d", line)), f"{reason}; {hint}"
+    return _only(chosen), f"{reason}; {hint}"
 
 
-def _sources(*names):
-    return tuple(k for name in names for k in ("-d", f"MTLMNN[source={name}]"))
+def _only(data_sets):
+    return tuple(word for name in data_sets for word in ("-d", name))
 
 
 def _data_sets(config):
@@ -163,18 +152,18 @@ def run(budget, output, download=False, only=None, console=None):
     for k, step in enumerate(steps):
         spent = time.perf_counter() - begun
         console.rule(
-            f"{k + 1} of {len(steps)}: {step.config.stem}, curves of at most {step.timeout:g} s, "
+            f"{k + 1} of {len(steps)}: {step.config}, curves of at most {step.seconds:g} s, "
             f"{spent / 60:.1f} of {budget / 60:g} min so far"
         )
-        options = ["--config", str(step.config), "--timeout", f"{step.timeout:g}", "--no-plot"]
+        config = str(folder / "configs" / f"{step.config}.yml")
+        options = ["--config", config, "--timeout", f"{step.seconds:g}", "--no-plot", *step.only]
         done = benchopt_run(
-            folder, [*options, *step.only], f"figures_{k}_{step.config.stem}",
-            (1.0 - RESERVED) * budget - spent,
+            folder, options, f"figures_{k}_{step.config}", (1.0 - RESERVED) * budget - spent,
             {TOLERANCE: f"{step.tol:g}", THREADS: str(step.threads)},
         )
         if done.file is not None:
             files.append(done.file)
-        left_out += [f"{step.config.stem}: {name} failed" for name in done.failed]
+        left_out += [f"{step.config}: {name} failed" for name in done.failed]
         if done.code in STOPPED or done.late:
             why = "the budget is over" if done.late else "interrupted"
             kept = ", ".join(file.name for file in files) or "in benchopt's cache alone"
@@ -184,7 +173,7 @@ def run(budget, output, download=False, only=None, console=None):
             return done.code
         if done.late:
             left_out.append(
-                f"the budget of {budget / 60:g} min was over in {step.config.stem}: some of its "
+                f"the budget of {budget / 60:g} min was over in {step.config}: some of its "
                 "curves are missing, and all of what comes after it"
             )
             break

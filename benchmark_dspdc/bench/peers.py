@@ -43,14 +43,9 @@ def stored(problem, columns=False):
 
 
 class Peer:
-    """A package's method on a problem, ready to be fitted.
+    """A package's method on a problem that it does not refuse, ready to be fitted.
 
-    Parameters
-    ----------
-    problem : Problem
-        One that `refuses` has no objection to.
-    solver : str or None
-        Which of the package's methods, one of ``solvers``; None for the first.
+    `solver` is which of the package's methods, one of ``solvers``; None for the first.
     """
 
     package = None             # the module to import
@@ -103,7 +98,7 @@ class Peer:
         self._threads = ThreadpoolController()
 
     def _prepare(self):
-        self.A = stored(self.problem, self.by_columns)
+        self.A = None if self.takes_factors else stored(self.problem, self.by_columns)
 
     def fit(self, budget, seed=0):
         """x after that many iterations, or to that tolerance, from x = 0; on one thread.
@@ -215,9 +210,6 @@ class ScipyLBFGS(Peer):
     package = "scipy.optimize"
     losses = tuple(LOSSES)
     takes_factors = True
-
-    def _prepare(self):
-        pass
 
     def _smooth(self, x):
         """The loss and the l2 term, with their gradient."""

@@ -47,15 +47,10 @@ def tolerance(default, solver=None):
 
 
 class RelativeGap(StoppingCriterion):
-    """Stop when the certified relative gap is at most `tol`.
+    """Stop when the certified relative gap is at most `tol`, or what BENCHMARK_DSPDC_TOL says.
 
-    Parameters
-    ----------
-    tol : float
-        Target, unless the environment variable BENCHMARK_DSPDC_TOL is set.
-    patience : int
-        Also stop after this many checks without progress once the gap is at
-        the limit of double precision.
+    Also stop after `patience` checks without progress once the gap is at the limit of double
+    precision.
     """
 
     stalls_below = 1e-12

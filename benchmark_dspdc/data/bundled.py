@@ -5,7 +5,7 @@ import numpy as np
 from ..engine.checks import choose
 from .common import random_stream
 from .labels import Labelled, binary_rule
-from .scaling import SCALES, scale_parts
+from .scaling import scale_parts
 
 #: Names accepted by `load`.
 NAMES = ("breast_cancer", "digits", "diabetes")
@@ -39,7 +39,6 @@ def load(name, scale="none", seed=0):
     from sklearn import datasets
 
     choose(name, NAMES, "bundled dataset")
-    choose(scale, SCALES, "scale")
     options = {"scaled": False} if name == "diabetes" else {}
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True, **options)
     X = np.ascontiguousarray(X, dtype=np.float64)

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from rich.progress import track
 
 from ..engine.checks import check_int
+from ..engine.progress import tracked
 from .common import random_stream
 
 #: Consecutive classes with a base and nuisances of their own: the tasks of the paper.
@@ -37,21 +37,17 @@ class HistogramData(NamedTuple):
     labels: np.ndarray
 
 
-def aloi_like(n_classes=1000, n_images=108, d=128, seed=0, progress=False):
+def aloi_like(n_classes=1000, n_images=108, d=128, seed=0):
     """Generate colour histograms of objects under changing views and lights.
 
     Parameters
     ----------
-    n_classes : int, default=1000
-        Number of objects.
-    n_images : int, default=108
-        Images of each.
+    n_classes, n_images : int, default=1000 and 108
+        Number of objects, and of images of each.
     d : int, default=128
         Bins of a histogram.
     seed : int, default=0
         Non-negative. Fewer classes with the same seed are the first of more.
-    progress : bool, default=False
-        Show a progress bar over the objects.
 
     Returns
     -------
@@ -77,7 +73,7 @@ def aloi_like(n_classes=1000, n_images=108, d=128, seed=0, progress=False):
     common = _lights(random_stream(seed, "aloi_like lights"), N_COMMON, d)
     front_side = (1 + np.cos(np.linspace(0, 2 * np.pi, n_images, endpoint=False)))[:, None] / 2
     points = np.empty((n_classes, n_images, d))
-    for c in track(range(n_classes), "images", disable=not progress):
+    for c in tracked(range(n_classes), "images"):
         if c % GROUP == 0:
             rng = random_stream(seed, f"aloi_like group {c // GROUP}")
             base = rng.dirichlet(np.full(d, OBJECT_SPARSITY))

@@ -36,10 +36,10 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
         Points; not modified.
     train_labels, train_tasks, test_labels, test_tasks : array_like of shape (N,) or (N_test,)
         Their classes and tasks: integers, strings or floats.
-    metrics : array_like of shape (G, d, d), dict or None, default=None
+    metrics : array_like of shape (G, d, d) or None, default=None
         A positive semidefinite matrix ``M`` for each task, in the sorted order of the training
-        tasks or by task: the squared distance is ``(x - z)' M (x - z)``. None is the Euclidean
-        distance in all tasks.
+        tasks: the squared distance is ``(x - z)' M (x - z)``. None is the Euclidean distance in
+        all tasks.
     k : int, default=3
         Number of votes.
 
@@ -77,14 +77,23 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
             f"k must be at most the number of training points of each task, got k={k} and "
             f"{sizes[few[0]]} points in task {show_id(names[few[0]])}"
         )
-    metrics = _read_metrics(metrics, names, train_points.shape[1])
+    if metrics is not None:
+        metrics = as_array(metrics, "metrics", 3)
+        wanted = len(names), *2 * train_points.shape[1:]
+        if metrics.shape != wanted:
+            raise ValueError(
+                f"metrics must have shape {wanted}, a matrix for each training task, got "
+                f"{metrics.shape}"
+            )
+        metrics = (metrics + metrics.transpose(0, 2, 1)) / 2
     # One code for both parts; a class that was never seen in training is always wrong.
     codes = np.unique(np.concatenate([train_labels, test_labels]), return_inverse=True)[1]
     train_codes, test_codes = codes[:len(train_labels)], codes[len(train_labels):]
 
     wrong, counts = np.zeros((2, len(names)), dtype=np.int64)
-    for j, (name, metric) in enumerate(zip(names, metrics, strict=True)):
+    for j, name in enumerate(names):
         rows, queries = train_tasks == name, test_tasks == name
+        metric = None if metrics is None else metrics[j]
         counts[j] = np.count_nonzero(queries)
         if counts[j]:
             votes = _vote(train_points[rows], train_codes[rows], test_points[queries], metric, k)
@@ -92,29 +101,6 @@ def task_knn_errors(train_points, train_labels, train_tasks, test_points, test_l
     by_task = np.full(len(names), np.nan)
     np.divide(wrong, counts, out=by_task, where=counts > 0)
     return KnnErrors(float(wrong.sum() / counts.sum()), by_task, names)
-
-
-def _read_metrics(metrics, names, d):
-    """List the symmetric part of each task's matrix, or None for the identity."""
-    if metrics is None:
-        return [None] * len(names)
-    wanted = f"metrics must have a matrix for each of the {len(names)} training tasks, got "
-    names = names.tolist()
-    if not isinstance(metrics, dict):
-        if len(metrics) != len(names):
-            raise ValueError(f"{wanted}{len(metrics)}")
-        metrics = dict(zip(names, metrics, strict=True))
-    read = []
-    for name in names:
-        if name not in metrics:
-            raise ValueError(f"{wanted}none for task {show_id(name)}")
-        metric = as_array(metrics[name], f"metric of task {show_id(name)}", 2)
-        if metric.shape != (d, d):
-            raise ValueError(
-                f"metric of task {show_id(name)} must have shape {(d, d)}, got {metric.shape}"
-            )
-        read.append((metric + metric.T) / 2)
-    return read
 
 
 def _vote(points, codes, queries, metric, k):
@@ -144,10 +130,7 @@ def _count(products, norms, codes, start, rows, best, found, votes):
             # Half the squared distance, less what all points have in common.
             value = norms[i] - products[r, i]
             if value < best[k - 1]:
-                place = insert(value, best, 0, k)
-                for a in range(k - 1, place, -1):
-                    found[a] = found[a - 1]
-                found[place] = i
+                insert(value, i, best, found, 0, k)
         # The first of the classes with the most votes, from the nearest point on.
         most = 0
         for a in range(k):

@@ -14,18 +14,10 @@ MAX_GUESSED_CLASSES = 100
 class Labelled(NamedTuple):
     """A labelled data set with an optional test part.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, p) or scipy.sparse.csr_array
-        Rows are samples, float64; C-contiguous if dense, sorted indices if sparse.
-    b : ndarray of shape (n,)
-        ``-1.0`` or ``+1.0`` for classification, the target for regression.
-    X_test, b_test : as ``X`` and ``b``, or None
-        The test part, in the same container and with the same columns as ``X``.
-    task : {"classification", "regression"}
-        What ``b`` is.
-    label_rule : str
-        A sentence that says how the labels of the source became ``b``.
+    The rows of `X` are samples, float64: a C-contiguous ndarray, a CSR array with sorted indices,
+    or, reduced, a pair of factors. `b` is ``-1.0`` or ``+1.0`` for the task "classification", the
+    target for "regression"; `label_rule` says how the labels of the source became `b`. A test part
+    has the same columns as `X`.
     """
 
     X: object

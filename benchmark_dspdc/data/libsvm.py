@@ -126,21 +126,10 @@ class FromLibsvm:
 
 
 def raw(name):
-    """Load a data set with its labels as they are in the source.
+    """Load a data set with its labels as they are in the source: a `RawData`.
 
-    Parameters
-    ----------
-    name : str
-        A name in the cache, or one of libsvmdata, which is then downloaded.
-
-    Returns
-    -------
-    RawData
-
-    Raises
-    ------
-    ValueError, OSError
-        If there is no such set, its cached files are damaged, or its download fails.
+    It is in the cache, or one of libsvmdata, which is then downloaded. A ValueError or OSError is
+    raised if there is no such set, its cached files are damaged, or its download fails.
     """
     if _listed(name) and _find(name) is None:
         _fetch(name)
@@ -184,7 +173,7 @@ def load(name, scale="none", test=True):
             X_test = _fit_width(X_test, X, name)
         except OSError as error:
             warnings.warn(f"{name!r} is used without its test part: {error}", stacklevel=2)
-    X, X_test = scale_parts(X, X_test, scale, SPARSE_SCALES)
+    X, X_test = scale_parts(X, X_test, scale)
     if rule is None:
         return Labelled(X, y, X_test, y_test, task, "target as given, not scaled")
     if y_test is not None:

@@ -29,22 +29,12 @@ OPENERS = {b"BZh": bz2.open, b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
 
 
 def read_text(path, max_bytes=None, progress=False):
-    """Read a LIBSVM-format file.
+    """Read a LIBSVM-format file: a CSR array X and labels y.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Plain text, or compressed with bzip2, gzip or xz; its first bytes decide, not its name.
-    max_bytes : int, optional
-        Largest accepted size of the text, in the place of the limits above.
-    progress : bool, default=False
-        Show a progress bar over the file's bytes.
-
-    Returns
-    -------
-    X, y : scipy.sparse.csr_array of shape (n, p) and ndarray of shape (n,)
-        As wide as the largest index, which counts from one unless there is an index zero. If the
-        file cannot be read so, a ValueError begins with its path.
+    The file is plain text, or compressed with bzip2, gzip or xz; its first bytes decide, not its
+    name. `max_bytes` is the largest accepted size of the text, in the place of the limits above.
+    X is as wide as the largest index, which counts from one unless there is an index zero. If the
+    file cannot be read so, a ValueError begins with its path.
     """
     if not os.path.isfile(path):
         what = "not a regular file" if os.path.exists(path) else "there is no such file"

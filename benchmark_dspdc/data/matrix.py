@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from rich.progress import track
 
 from ..engine.checks import check_int, check_number
+from ..engine.progress import tracked
 from ..engine.symmetric import diagonal, pack, packed_length
 from .common import random_stream
 from .store import stored
@@ -40,7 +40,7 @@ class TraceRegressionData(NamedTuple):
 
 
 @stored()
-def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
+def matrix_risk_data(n=100, p=100, d=100, seed=0):
     """Generate the data of the paper's matrix risk minimization (figure 3).
 
     Parameters
@@ -51,8 +51,6 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
         Order of the matrices.
     seed : int, default=0
         Non-negative.
-    progress : bool, default=False
-        Show a progress bar over the samples.
 
     Returns
     -------
@@ -73,7 +71,7 @@ def matrix_risk_data(n=100, p=100, d=100, seed=0, progress=False):
     b = np.empty(n)
     drawn = np.empty((min(p, max(1, CHUNK_ENTRIES // d**2)), d, d))
     positions = diagonal(d)
-    for i in track(range(n), "matrices", disable=not progress):
+    for i in tracked(range(n), "matrices"):
         for j in range(0, p, len(drawn)):
             part = drawn[:p - j]
             rng.standard_normal(out=part)
@@ -88,14 +86,10 @@ def trace_regression_data(n=400, p=4, d=20, rank=2, noise=0.1, seed=0):
 
     Parameters
     ----------
-    n : int, default=400
-        Number of measurements.
-    p : int, default=4
-        Number of matrices.
-    d : int, default=20
-        Their order.
-    rank : int, default=2
-        Their rank, at most ``d``.
+    n, p : int, default=400 and 4
+        Number of measurements, and of matrices.
+    d, rank : int, default=20 and 2
+        Order of the matrices, and their rank, at most ``d``.
     noise : float, default=0.1
         Standard deviation of the noise, as a share of that of the measurements without it.
     seed : int, default=0

@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from rich.progress import track
 from scipy import linalg, sparse
 
 from ..engine.checks import check_int, check_number, choose
+from ..engine.progress import tracked
 from ..engine.threads import single_threaded
 from . import libsvm
 from .common import random_stream, show_id
@@ -34,8 +34,7 @@ CHUNK_ROWS = 4096
 class MetricData(NamedTuple):
     """Points of several classification tasks, each part in the order of the source.
 
-    The points are float64 and C-contiguous, the tasks ``0 .. n_tasks - 1``; `rule` says what was
-    done to the source.
+    The points are float64 and C-contiguous, the tasks ``0 .. n_tasks - 1``.
     """
 
     points: np.ndarray
@@ -44,7 +43,6 @@ class MetricData(NamedTuple):
     points_test: np.ndarray
     labels_test: np.ndarray
     tasks_test: np.ndarray
-    rule: str
 
 
 def _version(source):
@@ -57,7 +55,7 @@ def _version(source):
 @stored(version=_version)
 @single_threaded
 def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="impostor", seed=0,
-                         max_per_class=None, n_classes=None, progress=False):
+                         max_per_class=None, n_classes=None):
     """Load a data set for multi-task metric learning.
 
     Parameters
@@ -88,8 +86,6 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
         Use at most this many points of a class, training and test together.
     n_classes : int, optional
         Use only this many classes, the first of the sorted ones.
-    progress : bool, default=False
-        Show a progress bar where it takes seconds.
 
     Returns
     -------
@@ -105,7 +101,7 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
     train = check_number(train, "train", low=0, high=1, strict=True)
     if n_classes is not None:
         n_classes = check_int(n_classes, "n_classes", low=2)
-    X, y = _read(source, n_classes, seed, progress)
+    X, y = _read(source, n_classes, seed)
     classes = np.unique(y)
     if n_classes is not None:
         check_int(n_classes, "n_classes", low=2, high=len(classes), reason=f"those of {source}")
@@ -114,32 +110,32 @@ def load_metric_learning(source, d=None, n_tasks=None, train=0.6, scale="imposto
         n_tasks = max(1, len(classes) // METRIC_SOURCES[source])
     n_tasks = check_int(n_tasks, "n_tasks", high=len(classes) // 2,
                         reason=f"a task needs two of the {len(classes)} classes")
-    first_classes = np.cumsum([0] + [len(part) for part in np.array_split(classes, n_tasks)[:-1]])
+    sizes = [len(part) for part in np.array_split(classes, n_tasks)]
+    task_of_class = np.repeat(np.arange(n_tasks), sizes)
 
     rows, rows_test = _split(y, classes, train, max_per_class, seed)
     X, X_test = X[rows], X[rows_test]
     tasks, tasks_test = (
-        np.searchsorted(first_classes, np.searchsorted(classes, y[part]), side="right") - 1
-        for part in (rows, rows_test)
+        task_of_class[np.searchsorted(classes, y[part])] for part in (rows, rows_test)
     )
-    largest = abs(X).max() if scale == "range" else None
-    X, X_test, components = _take_components(X, X_test, d, source, progress)
-    rule = (
-        f"{source}: {len(classes)} classes in {n_tasks} tasks, {len(rows)} training and "
-        f"{len(rows_test)} test points; {components}"
-    )
-    if scale != "none":
-        factor, divided = _scale_of(X, y[rows], tasks, largest)
-        X /= factor
-        X_test /= factor
-        rule += f"; {divided}"
-    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test, rule)
+    factor = abs(X).max() or 1.0 if scale == "range" else 1.0
+    X, X_test = _take_components(X, X_test, d, source)
+    if scale == "impostor":
+        factor = math.sqrt(np.median(_impostor_distances(X, y[rows], tasks)))
+        if factor == 0:
+            raise ValueError(
+                "scale 'impostor' needs points that differ between classes, got a median distance "
+                "of zero; allowed are 'range' and 'none'"
+            )
+    X /= factor
+    X_test /= factor
+    return MetricData(X, y[rows], tasks, X_test, y[rows_test], tasks_test)
 
 
-def _read(source, n_classes, seed, progress):
+def _read(source, n_classes, seed):
     """Give all points, dense or sparse, and integer labels where they are integers."""
     if source == "aloi_like":
-        return aloi_like(n_classes or 1000, seed=seed, progress=progress)
+        return aloi_like(n_classes or 1000, seed=seed)
     if source == "digits":
         from sklearn.datasets import load_digits
 
@@ -155,12 +151,9 @@ def _split(y, classes, train, max_per_class, seed):
     if max_per_class is not None:
         max_per_class = check_int(max_per_class, "max_per_class", low=2)
     rng = random_stream(seed, "metric learning split")
-    order = np.argsort(y, kind="stable")
-    starts = np.searchsorted(y[order], classes)
-    stops = np.searchsorted(y[order], classes, side="right")
     training, test = [], []
-    for c, start, stop in zip(classes, starts, stops, strict=True):
-        members = rng.permutation(order[start:stop])[:max_per_class]
+    for c in classes:
+        members = rng.permutation(np.flatnonzero(y == c))[:max_per_class]
         # A product such as 0.29 * 100 falls just short of the integer that is meant.
         number = math.floor(train * len(members) + 1e-9)
         if number < 1 or number == len(members):
@@ -173,49 +166,30 @@ def _split(y, classes, train, max_per_class, seed):
     return np.sort(np.concatenate(training)), np.sort(np.concatenate(test))
 
 
-def _take_components(X, X_test, d, source, progress):
+def _take_components(X, X_test, d, source):
     """Reduce both parts to ``d`` principal components of the first; new dense arrays."""
     width = X.shape[1]
     if d is None:
         d = min(N_FEATURES[source], *X.shape) if source in N_FEATURES else width
     d = check_int(d, "d", high=width, reason=f"the features of {source}")
     if d == width:
-        return _dense(X), _dense(X_test), f"all {d} features"
+        return _dense(X), _dense(X_test)
     if d > X.shape[0]:
         raise ValueError(f"d must be at most the {X.shape[0]} training points, got {d}")
     mean = np.asarray(X.mean(axis=0)).ravel()
     covariance = np.zeros((width, width))
-    starts = range(0, X.shape[0], CHUNK_ROWS)
-    for start in track(starts, "covariance", disable=not progress):
+    for start in tracked(range(0, X.shape[0], CHUNK_ROWS), "covariance"):
         part = _dense(X[start:start + CHUNK_ROWS]) - mean
         covariance += part.T @ part
-    values, vectors = linalg.eigh(covariance / X.shape[0])
+    _, vectors = linalg.eigh(covariance / X.shape[0])
     kept = vectors[:, ::-1][:, :d]
     # Of the two signs of an eigenvector, the one with a positive largest entry.
     kept = kept * np.sign(kept[abs(kept).argmax(axis=0), np.arange(d)])
-    share = values[-d:].sum() / max(values.sum(), np.finfo(float).tiny)
-    rule = f"{d} principal components of {width} features ({share:.1%} of the variance)"
-    return X @ kept - mean @ kept, X_test @ kept - mean @ kept, rule
+    return X @ kept - mean @ kept, X_test @ kept - mean @ kept
 
 
 def _dense(X):
     return X.toarray() if sparse.issparse(X) else np.array(X, dtype=np.float64, order="C")
-
-
-def _scale_of(points, labels, tasks, largest):
-    """Give the number to divide by, and the sentence about it."""
-    if largest is not None:
-        return largest or 1.0, f"divided by {largest or 1.0:.6g}, the largest entry"
-    factor = math.sqrt(np.median(_impostor_distances(points, labels, tasks)))
-    if factor == 0:
-        raise ValueError(
-            "scale 'impostor' needs points that differ between classes, got a median distance of "
-            "zero; allowed are 'range' and 'none'"
-        )
-    return factor, (
-        f"divided by {factor:.6g}, the root of the median squared distance to the nearest point "
-        "of another class of the task"
-    )
 
 
 def _impostor_distances(points, labels, tasks):

@@ -8,7 +8,6 @@ coefficient vector ``w`` of the reduced problem the predictions of the training 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,46 +23,14 @@ from .store import stored
 class Reduction(NamedTuple):
     """A factorization and its extension to test samples.
 
-    Attributes
-    ----------
-    U : ndarray of shape (n, d)
-        Left factor, C-contiguous float64.
-    V : ndarray of shape (d, q)
-        Right factor, C-contiguous float64; ``q`` is the number of features, or the number of
-        training samples for a kernel matrix.
-    transform : callable
-        ``transform(X_test)`` gives the matrix of the test samples, a pair ``(U_test, V_test)`` or
-        a matrix, as `erm` takes them. It can be pickled.
+    The factors, of shapes (n, d) and (d, q), are C-contiguous; ``q`` is the number of features, or
+    the number of training samples for a kernel matrix. `transform` gives the matrix of test
+    samples, a pair ``(U_test, V_test)`` or a matrix, as `erm` takes them.
     """
 
     U: np.ndarray
     V: np.ndarray
     transform: Callable
-
-
-class ReducedData(NamedTuple):
-    """A labelled data set with ``A = U V``.
-
-    `b`, `b_test`, `task` and `label_rule` are as of `Labelled`. `left_test` is the left factor of
-    the test samples, whose right one is ``V``, or after an instance reduction their matrix itself;
-    None if there are none.
-    """
-
-    U: np.ndarray
-    V: np.ndarray
-    b: np.ndarray
-    left_test: object
-    b_test: np.ndarray | None
-    task: str
-    label_rule: str
-    reduction: str
-
-    @property
-    def A_test(self):
-        """The matrix of the test samples as `erm` takes it, None if there are none."""
-        if self.left_test is None or self.reduction == "instance":
-            return self.left_test
-        return self.left_test, self.V
 
 
 def feature(X, d, seed):
@@ -77,7 +44,7 @@ def feature(X, d, seed):
     d = check_int(d, "d", high=X.shape[1], reason="the number of features")
     V = random_stream(seed, "feature reduction").standard_normal((d, X.shape[1]))
     V /= np.sqrt(d)
-    return Reduction(_times(X, V.T), V, partial(_project, V=V))
+    return _projected(_times(X, V.T), V)
 
 
 def instance(X, d, seed):
@@ -93,7 +60,7 @@ def instance(X, d, seed):
     U = random_stream(seed, "instance reduction").standard_normal((n, d))
     U /= np.sqrt(d)
     V = np.ascontiguousarray(_times(X.T, U).T)
-    return Reduction(U, V, partial(_check_test, n_features=p))
+    return Reduction(U, V, lambda X_test: _check_test(X_test, p))
 
 
 def svd(X, d, seed):
@@ -116,8 +83,7 @@ def svd(X, d, seed):
         left, singular, V = randomized_svd(
             X, n_components=d, random_state=np.random.RandomState(bits)
         )
-    V = np.ascontiguousarray(V)
-    return Reduction(np.ascontiguousarray(left * singular), V, partial(_project, V=V))
+    return _projected(np.ascontiguousarray(left * singular), np.ascontiguousarray(V))
 
 
 def nystroem(X, d, seed, gamma=None):
@@ -139,6 +105,8 @@ def nystroem(X, d, seed, gamma=None):
     Eigenvalues of ``K(L, L)`` below ``d * eps`` times the largest, which duplicates among the
     landmarks produce, count as zero.
     """
+    from sklearn.metrics.pairwise import rbf_kernel
+
     X = as_matrix(X, "X")
     n, p = X.shape
     d = check_int(d, "d", high=n, reason="the number of samples")
@@ -150,48 +118,27 @@ def nystroem(X, d, seed, gamma=None):
     chosen = random_stream(seed, "nystroem landmarks").choice(n, size=d, replace=False)
     landmarks = X[np.sort(chosen)]
     with one_thread():
-        values, vectors = linalg.eigh(_kernel(landmarks, landmarks, gamma))
+        values, vectors = linalg.eigh(rbf_kernel(landmarks, landmarks, gamma=gamma))
         keep = values > d * np.finfo(float).eps * values[-1]
         kept = vectors[:, keep]
         root = (kept / np.sqrt(values[keep])) @ kept.T
-    kernel_map = dict(landmarks=landmarks, gamma=gamma, root=root)
-    U = _kernel_features(X, **kernel_map)
+
+    def features(samples):
+        with one_thread():
+            return rbf_kernel(samples, landmarks, gamma=gamma) @ root
+
+    U = features(X)
     V = np.ascontiguousarray(U.T)
-    return Reduction(U, V, partial(_kernel_pair, V=V, **kernel_map))
+    return Reduction(U, V, lambda X_test: (features(_check_test(X_test, p)), V))
 
 
 #: Those that `reduce` takes by name.
 REDUCTIONS = {"feature": feature, "instance": instance, "svd": svd, "nystroem": nystroem}
 
 
-def reduce(X, name, d, seed, gamma=None):
-    """Apply one of the reductions by name.
-
-    Parameters
-    ----------
-    X : array_like or scipy sparse of shape (n, p)
-        Samples; not modified.
-    name : {"feature", "instance", "svd", "nystroem"}
-        See the function of that name.
-    d : int
-        Rank of the factorization.
-    seed : int
-        Non-negative.
-    gamma : float, optional
-        Kernel parameter, for ``"nystroem"`` only.
-
-    Returns
-    -------
-    Reduction
-    """
-    reduction = choose(name, REDUCTIONS, "reduction")
-    if gamma is None:
-        return reduction(X, d, seed)
-    if name != "nystroem":
-        raise ValueError(
-            f"gamma has no meaning for the reduction {name!r}: got {gamma!r}, allowed is None."
-        )
-    return nystroem(X, d, seed, gamma)
+def reduce(X, name, d, seed):
+    """Apply one of `REDUCTIONS` by name."""
+    return choose(name, REDUCTIONS, "reduction")(X, d, seed)
 
 
 def _version(name):
@@ -203,25 +150,13 @@ def _version(name):
 def load_reduced(name, reduction, d, seed, scale="none"):
     """Load a LIBSVM data set, with its test part, and reduce it; computed once a machine.
 
-    Parameters
-    ----------
-    name, scale : str
-        As of `load_libsvm`.
-    reduction, d, seed : str, int, int
-        As of `reduce`.
-
-    Returns
-    -------
-    ReducedData
+    Of the `Labelled` data that `load_libsvm` gives, ``X`` becomes the pair ``(U, V)`` and
+    ``X_test`` what `Reduction.transform` makes of it.
     """
     data = libsvm.load(name, scale=scale)
     reduced = reduce(data.X, reduction, d, seed)
-    A_test = None if data.X_test is None else reduced.transform(data.X_test)
-    left_test = A_test[0] if isinstance(A_test, tuple) else A_test
-    return ReducedData(
-        reduced.U, reduced.V, data.b, left_test, data.b_test, data.task, data.label_rule,
-        reduction,
-    )
+    X_test = None if data.X_test is None else reduced.transform(data.X_test)
+    return data._replace(X=(reduced.U, reduced.V), X_test=X_test)
 
 
 def _times(X, B):
@@ -230,15 +165,9 @@ def _times(X, B):
         return np.ascontiguousarray(X @ B)
 
 
-def _kernel(X, landmarks, gamma):
-    from sklearn.metrics.pairwise import rbf_kernel
-
-    return rbf_kernel(X, landmarks, gamma=gamma)
-
-
-def _kernel_features(X, landmarks, gamma, root):
-    with one_thread():
-        return _kernel(X, landmarks, gamma) @ root
+def _projected(U, V):
+    """The reduction whose test samples are multiplied by ``V'``."""
+    return Reduction(U, V, lambda X_test: (_times(_check_test(X_test, V.shape[1]), V.T), V))
 
 
 def _variance(X):
@@ -250,10 +179,6 @@ def _variance(X):
     return (np.square(X.data - mean).sum() + (size - X.nnz) * mean**2) / size
 
 
-# The maps below are module-level functions bound with `partial`, not closures, so that a
-# `Reduction` survives pickling on its way to a worker process.
-
-
 def _check_test(X_test, n_features):
     X_test = as_matrix(X_test, "X_test")
     if X_test.shape[1] != n_features:
@@ -262,12 +187,3 @@ def _check_test(X_test, n_features):
             f"are {n_features}."
         )
     return X_test
-
-
-def _project(X_test, V):
-    return _times(_check_test(X_test, V.shape[1]), V.T), V
-
-
-def _kernel_pair(X_test, V, landmarks, gamma, root):
-    X_test = _check_test(X_test, landmarks.shape[1])
-    return _kernel_features(X_test, landmarks, gamma, root), V

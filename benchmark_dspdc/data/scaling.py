@@ -13,37 +13,25 @@ SPARSE_SCALES = ("none", "maxabs", "unit_rows")
 SCALES = (*SPARSE_SCALES, "standardize")
 
 
-def scale_parts(X, X_test, name, allowed=SCALES):
-    """Scale the training part and, with the same column factors, the test part.
+def scale_parts(X, X_test, name):
+    """Scale the training part and, with the same column factors, the test part, if there is one.
 
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array of shape (n, p)
-        Training rows; not modified, nor are the test rows.
-    X_test : as ``X``, or None
-    name : str
-        ``"none"``; ``"maxabs"``, each column divided by its largest absolute value;
-        ``"unit_rows"``, each row divided by its Euclidean norm; ``"standardize"``, each column
-        shifted to mean zero and divided by its standard deviation (dense matrices only).
-        Columns or rows that would be divided by zero are not divided: zero columns and rows
-        stay as they are, and constant columns become zero under ``"standardize"``.
-    allowed : sequence of str, optional
-        Those that the caller offers.
-
-    Returns
-    -------
-    X, X_test : as given
-        New matrices, except that the scaling ``"none"`` gives those that came.
+    Both are ndarrays or CSR arrays, and new ones are returned, except that the scaling ``"none"``
+    gives those that came. ``"maxabs"`` divides each column by its largest absolute value,
+    ``"unit_rows"`` each row by its Euclidean norm; ``"standardize"``, for dense matrices only,
+    shifts each column to mean zero and divides it by its standard deviation. What would be divided
+    by zero is not: zero columns and rows stay as they are, and constant columns become zero under
+    ``"standardize"``.
     """
-    choose(name, allowed, "scale")
+    choose(name, SCALES, "scale")
     if name == "none":
         return X, X_test
     if name == "unit_rows":
         scale = _unit_rows
     else:
         shift, factor = (None, _largest(X, axis=0)) if name == "maxabs" else _moments(X)
-        scale = partial(_columns, shift=shift, factor=_divisor(factor))
-    return scale(X), None if X_test is None else scale(X_test)
+        scale = partial(_columns, shift=shift, factor=factor)
+    return tuple(None if part is None else scale(part.astype(np.float64)) for part in (X, X_test))
 
 
 def _largest(X, axis):
@@ -52,11 +40,6 @@ def _largest(X, axis):
         return abs(X).max(axis=axis).toarray().ravel()
     # Two reductions instead of abs(X), which would be one more matrix of this size.
     return np.maximum(X.max(axis=axis), -X.min(axis=axis))
-
-
-def _divisor(values):
-    """The values with ones for zeros, so that what would be divided by zero stays."""
-    return np.where(values == 0, 1.0, values)
 
 
 def _moments(X):
@@ -74,21 +57,24 @@ def _moments(X):
     return shift, factor
 
 
-def _columns(X, shift, factor):
-    """Shift the columns and divide them."""
+# The functions below change the matrix that they are given, and return it.
+
+def _divide(X, divisors, axis):
+    """Divide the columns or the rows; zeros do not divide."""
+    divisors = np.where(divisors == 0, 1.0, divisors)
     # Division, not multiplication by a reciprocal: the reciprocal of a subnormal overflows.
     if sparse.issparse(X):
-        return _with_data(X, X.data / factor[X.indices])
-    if shift is None:
-        return X / factor
-    scaled = X - shift
-    scaled /= factor
-    return scaled
+        X.data /= divisors[X.indices] if axis == 0 else np.repeat(divisors, np.diff(X.indptr))
+    else:
+        X /= divisors if axis == 0 else divisors[:, None]
+    return X
 
 
-def _with_data(X, data):
-    """Build a CSR array with the pattern of ``X`` that shares no memory with it."""
-    return sparse.csr_array((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+def _columns(X, shift, factor):
+    """Shift the columns and divide them."""
+    if shift is not None:
+        X -= shift
+    return _divide(X, factor, axis=0)
 
 
 def _unit_rows(X):
@@ -96,12 +82,6 @@ def _unit_rows(X):
 
     The row is first divided by its largest entry, so that no square over- or underflows.
     """
-    if sparse.issparse(X):
-        lengths = np.diff(X.indptr)
-        data = X.data / np.repeat(_divisor(_largest(X, axis=1)), lengths)
-        norms = np.sqrt(_with_data(X, data * data).sum(axis=1))
-        data /= np.repeat(_divisor(norms), lengths)
-        return _with_data(X, data)
-    scaled = X / _divisor(_largest(X, axis=1))[:, None]
-    scaled /= _divisor(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))[:, None]
-    return scaled
+    X = _divide(X, _largest(X, axis=1), axis=1)
+    norms2 = X.power(2).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return _divide(X, np.sqrt(norms2), axis=1)

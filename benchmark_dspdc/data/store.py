@@ -54,8 +54,7 @@ def stored(version=lambda argument: ""):
     """Decorator: keep what a function returns on disk.
 
     `version` gives, from the first argument, what the result depends on beside the arguments, as a
-    string; None if that cannot be told, and then nothing is stored. An argument called
-    ``progress`` does not change a result.
+    string; None if that cannot be told, and then nothing is stored.
     """
     def decorate(function):
         signature = inspect.signature(function)
@@ -88,12 +87,11 @@ def _file_of(function, given, version):
     if limit() == 0:
         return None
     given.apply_defaults()
-    arguments = {k: v for k, v in given.arguments.items() if k != "progress"}
-    stamp = version(next(iter(arguments.values())))
+    stamp = version(next(iter(given.arguments.values())))
     if stamp is None:
         return None
     name = function.__name__.strip("_")
-    key = _hash([function.__module__, name, arguments, _sources(), stamp])
+    key = _hash([function.__module__, name, given.arguments, _sources(), stamp])
     return cache_home() / "data" / f"{name}-{key}.pkl"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..engine.checks import check_int, check_number, choose
+from ..engine.checks import check_int, choose
 from ..engine.threads import one_thread
 from .common import random_stream
 from .store import stored
@@ -47,10 +47,8 @@ def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=
 
     Parameters
     ----------
-    n : int, default=5000
-        Number of samples.
-    p : int, default=100
-        Number of features.
+    n, p : int, default=5000 and 100
+        Number of samples, and of features.
     d : int, default=20
         Rank of the factorization, at most ``min(n, p)``.
     reduction : {"feature", "instance"}, default="feature"
@@ -108,20 +106,15 @@ def factorized(n=5000, p=100, d=20, reduction="feature", n_informative=50, seed=
     return FactorizedData(U, V, _draw_labels(margin, coins), beta)
 
 
-def dense_classification(n, p, seed, correlation=0.0):
-    """Generate correlated Gaussian rows with labels from a logistic model.
+def dense_classification(n, p, seed):
+    """Generate Gaussian rows with labels from a logistic model.
 
     Parameters
     ----------
-    n : int
-        Number of samples.
-    p : int
-        Number of features.
+    n, p : int
+        Number of samples, and of features.
     seed : int
         Non-negative.
-    correlation : float, default=0.0
-        Correlation of neighbouring columns, strictly between -1 and 1; columns ``i`` and ``j``
-        have correlation ``correlation ** abs(i - j)``.
 
     Returns
     -------
@@ -130,23 +123,10 @@ def dense_classification(n, p, seed, correlation=0.0):
         ``N(0, 1/p)``. The labels are noisy: about one in eight disagrees with the sign of
         ``X @ beta``.
     """
-    # Half of the time that importing this package would take.
-    from scipy import signal
-
     n, p = check_int(n, "n"), check_int(p, "p")
-    correlation = check_number(correlation, "correlation", -1.0, strict=True, high=1.0)
-    samples = random_stream(seed, "dense samples")
     beta = random_stream(seed, "dense coefficients").standard_normal(p)
-    X = np.empty((n, p))
-    innovation = np.sqrt(1.0 - correlation**2)
-    for rows in _row_groups(n, p):
-        block = samples.standard_normal((rows.stop - rows.start, p))
-        if correlation:
-            # The filter damps every input; undone for the first column, which has no predecessor
-            # and must have the variance of the others.
-            block[:, 0] /= innovation
-            block = signal.lfilter([innovation], [1.0, -correlation], block, axis=1)
-        np.divide(block, np.sqrt(p), out=X[rows])
+    X = random_stream(seed, "dense samples").standard_normal((n, p))
+    X /= np.sqrt(p)
     with one_thread():
         margin = X @ beta
     spread = margin.std() or 1.0
@@ -161,10 +141,8 @@ def sparse_classification(n, p, row_nnz, seed):
 
     Parameters
     ----------
-    n : int
-        Number of samples.
-    p : int
-        Number of features.
+    n, p : int
+        Number of samples, and of features.
     row_nnz : int
         Stored entries of each row, at most ``p``.
     seed : int

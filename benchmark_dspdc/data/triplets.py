@@ -19,44 +19,29 @@ class Triplets(NamedTuple):
 
     Point ``v`` is a target neighbour of ``u``, one of the nearest points of its class, and ``w``
     an impostor, one of the nearest points of other classes. All three are of one task.
-
-    Attributes
-    ----------
-    points : ndarray of shape (N, d)
-        The given points, those of a task next to each other; inside a task in the given order.
-    labels : ndarray of shape (N,)
-        Their classes.
-    order : ndarray of shape (N,)
-        ``points = given_points[order]``.
-    task_names : ndarray of shape (G,)
-        The tasks, sorted.
-    starts : ndarray of shape (G + 1,)
-        Task ``j`` has the points ``starts[j] .. starts[j + 1] - 1``.
-    pairs : ndarray of shape (K, 2), int32
-        The ordered pairs ``(u, v)`` and ``(u, w)`` that occur, each once, as rows of ``points``.
-        Sorted by task, then by ``u``; of one ``u`` first its neighbours, then its impostors,
-        either from the nearest to the farthest.
-    pair_starts : ndarray of shape (G + 1,)
-        Range of each task in ``pairs``.
-    near, far : ndarray of shape (n,), int32
-        Triplet ``i`` is made of ``pairs[near[i]] = (u, v)`` and ``pairs[far[i]] = (u, w)``.
-        Sorted by ``u``, then ``v``, then ``w`` in the order of ``pairs``.
-    triplet_starts : ndarray of shape (G + 1,)
-        Range of each task in ``near`` and ``far``.
-    neighbor_pairs : ndarray of int32
-        Rows of ``pairs`` that are target neighbours, the sets N_j of the paper.
     """
 
+    #: Those given, of shape (N, d), a task's next to each other and there in the given order.
     points: np.ndarray
+    #: Their classes.
     labels: np.ndarray
+    #: ``points = given_points[order]``.
     order: np.ndarray
+    #: The G tasks, sorted.
     task_names: np.ndarray
+    #: Task ``j`` has the points ``starts[j] .. starts[j + 1] - 1``.
     starts: np.ndarray
+    #: The ordered pairs ``(u, v)`` and ``(u, w)`` that occur, each once, as rows of ``points``:
+    #: shape (K, 2), int32. Sorted by task, then by ``u``; of one ``u`` first its neighbours, then
+    #: its impostors, either from the nearest to the farthest.
     pairs: np.ndarray
+    #: Range of each task in ``pairs``.
     pair_starts: np.ndarray
+    #: Triplet ``i`` is made of ``pairs[near[i]] = (u, v)`` and ``pairs[far[i]] = (u, w)``; int32,
+    #: sorted by ``u``, then ``v``, then ``w`` in the order of ``pairs``.
     near: np.ndarray
     far: np.ndarray
-    triplet_starts: np.ndarray
+    #: Rows of ``pairs`` that are target neighbours, int32: the sets N_j of the paper.
     neighbor_pairs: np.ndarray
 
 
@@ -124,7 +109,7 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     ))
     return Triplets(
         points, labels, order, task_names, starts, pairs, starts * n_found, near, far,
-        starts * (n_neighbors * n_impostors), neighbors.ravel(),
+        neighbors.ravel(),
     )
 
 
@@ -200,8 +185,8 @@ def _squared_distance(points, u, v):
 
 
 @njit(inline=True)
-def insert(value, best, first, last):
-    """Put a value into the sorted ``best[first:last]``; the place, or ``last`` if there is none.
+def insert(value, item, best, items, first, last):
+    """Put a value into the sorted ``best[first:last]`` if it is among the least; its item beside.
 
     Equal values keep the order in which they came.
     """
@@ -209,10 +194,9 @@ def insert(value, best, first, last):
     while place > first and value < best[place - 1]:
         place -= 1
         if place + 1 < last:
-            best[place + 1] = best[place]
+            best[place + 1], items[place + 1] = best[place], items[place]
     if place < last:
-        best[place] = value
-    return place
+        best[place], items[place] = value, item
 
 
 @njit
@@ -227,9 +211,9 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             value = norms[other] - products[r, other]
             if codes[start + other] != codes[u]:
                 if value < best[n_found - 1]:
-                    insert(value, best, n_neighbors, n_found)
+                    insert(value, start + other, best, found[u], n_neighbors, n_found)
             elif value < best[n_neighbors - 1] and start + other != u:
-                insert(value, best, 0, n_neighbors)
+                insert(value, start + other, best, found[u], 0, n_neighbors)
         near_limit = best[n_neighbors - 1] + slack[row + r]
         far_limit = best[n_found - 1] + slack[row + r]
 
@@ -241,8 +225,4 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
             same = codes[v] == codes[u]
             if value <= (near_limit if same else far_limit) and v != u:
                 first, last = (0, n_neighbors) if same else (n_neighbors, n_found)
-                place = insert(_squared_distance(points, u, v), best, first, last)
-                for k in range(last - 1, place, -1):
-                    found[u, k] = found[u, k - 1]
-                if place < last:
-                    found[u, place] = v
+                insert(_squared_distance(points, u, v), v, best, found[u], first, last)

@@ -148,17 +148,10 @@ def _sizes(value, total, name):
 
 @single_threaded
 def choose_blocks(problem, root, m="auto", q="auto", prices=None):
-    """The pair (m, q) of the least predicted time.
+    """The pair (m, q) of the least predicted time; what is given in place of "auto" is kept.
 
-    Parameters
-    ----------
-    problem : Problem
-    root : callable
-        From `estimated_root`.
-    m, q : "auto", int or float
-        What is given is kept.
-    prices : Prices or None
-        Of the parts of an iteration; None for the stored ones.
+    `root` is of `estimated_root`, and `prices` are those of the parts of an iteration, None for
+    the stored ones.
     """
     operator = problem.operator
     n, p = operator.shape
@@ -180,16 +173,9 @@ def choose_blocks(problem, root, m="auto", q="auto", prices=None):
 def calibrated(problem, iteration_time, seconds=0.05):
     """Prices that fit iterations measured on this machine, for this kind of problem.
 
-    A few pairs of block sizes are timed, and the prices that are not negative and fit best
-    are taken.
-
-    Parameters
-    ----------
-    problem : Problem
-    iteration_time : callable
-        Measures the seconds of an iteration with blocks of m and q for so long at most.
-    seconds : float
-        For all pairs together.
+    A few pairs of block sizes are timed, for so many seconds together, and the prices that are not
+    negative and fit best are taken. ``iteration_time(m, q, most)`` measures the seconds of an
+    iteration, for so long at most.
     """
     from scipy.optimize import nnls  # slow to load, and seldom needed
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.checks import check_int
-from ..engine.sampling import Partition, block_size
+from ..engine.sampling import Partition
 from ..engine.threads import single_threaded
 from ..model.problem import Problem
 from .coupling_constant import (
@@ -194,15 +194,12 @@ def constants(problem, m=None, q=None, seed=0):
     check_int(seed, "seed", 0)
     problem = problem.for_steps("each")
     operator = problem.operator
-    for size, total, name in ((m, problem.shape[0], "m"), (q, problem.shape[1], "q")):
-        if size is not None:
-            block_size(size, total, name)
     limit = PATIENCE * budget(operator)
     n, p = operator.shape
     rows, columns = (Partition(np.arange(k + 1), np.arange(k)) for k in (n, p))
 
-    def known(find, dual, primal):
-        begun = time.perf_counter()
+    def known(find, dual, primal, begun=None):
+        begun = time.perf_counter() if begun is None else begun
         value, kind = find()
         below = value if kind == "exact" else largest_norm2_below(operator, dual, primal)
         return Known(value, min(value, below), kind, time.perf_counter() - begun)
@@ -216,18 +213,17 @@ def constants(problem, m=None, q=None, seed=0):
         value, kind = norm2(operator, limit)
         return value, "exact" if kind == "|A|^2" else f"upper bound ({kind})"
 
-    Lambda_p1 = known(lambda: (float(operator.row_norms2.max()), "exact"), rows, whole(p))
-    Lambda_11 = known(lambda: operator.largest_entry2(limit), rows, columns)
-    Lambda_1n = known(largest_column, whole(n), columns)
-    Lambda_pn = known(norm, whole(n), whole(p))
     begun = time.perf_counter()
     setting = dspdc_setting(
         problem, np.random.SeedSequence(seed), "auto" if m is None else m,
         "auto" if q is None else q, Lambda="partition",
     )
     dual, primal = setting.dual, setting.primal
-    Lambda_qm = known(lambda: setting.constant, dual, primal)
-    Lambda_qm = Lambda_qm._replace(seconds=time.perf_counter() - begun)
+    Lambda_qm = known(lambda: setting.constant, dual, primal, begun)
+    Lambda_p1 = known(lambda: (float(operator.row_norms2.max()), "exact"), rows, whole(p))
+    Lambda_11 = known(lambda: operator.largest_entry2(limit), rows, columns)
+    Lambda_1n = known(largest_column, whole(n), columns)
+    Lambda_pn = known(norm, whole(n), whole(p))
     return ProblemConstants(
         n, p, problem.lam, problem.gamma, dual.largest, primal.largest, dual.inverse_probability,
         primal.inverse_probability, Lambda_11, Lambda_p1, Lambda_1n, Lambda_pn, Lambda_qm,

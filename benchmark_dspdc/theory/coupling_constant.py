@@ -73,16 +73,10 @@ def check_kind(Lambda):
 
 @single_threaded
 def coupling_constant(problem, Lambda, dual, primal, heuristic_scale=1.0):
-    """Lambda for DSPDC.
+    """Lambda for DSPDC with blocks of two partitions or subsets: a number, or one of `KINDS`.
 
-    Parameters
-    ----------
-    problem : Problem
-    Lambda : {"auto", "partition", "bound", "heuristic"} or float
-        "auto" is "partition" for partitions and "bound" for subsets here.
-    dual, primal : Partition or Subset
-    heuristic_scale : float
-        Only for the heuristic.
+    "auto" is "partition" for partitions and "bound" for subsets here. The scale is for the
+    heuristic alone.
     """
     check_number(heuristic_scale, "heuristic_scale", 0.0, strict=True)
     check_kind(Lambda)

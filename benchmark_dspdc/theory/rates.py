@@ -126,33 +126,17 @@ class Letters:
 
 
 class Rate(NamedTuple):
-    """The rate of a method; the callables take `Letters`.
+    """The rate of a method; the callables take `Letters`."""
 
-    Attributes
-    ----------
-    name : str
-        Shown to users.
-    method : str
-        Key of `METHODS`.
-    formula, iterations : str and callable
-        Iterations over log(1/eps), in the letters of this module.
-    cost : callable
-        Multiply-adds of an iteration.
-    source : str
-        Where the formula is from.
-    outer : callable
-        Passes over the data beside the iterations, over log(1/eps).
-    eigendecompositions : callable
-        Of an iteration, where the blocks of x are matrices.
-    """
-
-    name: str
-    method: str
-    formula: str
-    iterations: Callable
-    cost: Callable
-    source: str
+    name: str                # shown to users
+    method: str              # key of `METHODS`
+    formula: str             # of `iterations`, in the letters of this module
+    iterations: Callable     # over log(1/eps)
+    cost: Callable           # multiply-adds of an iteration
+    source: str              # where the formula is from
+    # Passes over the data beside the iterations, over log(1/eps).
     outer: Callable = lambda c: 0.0
+    # Of an iteration, where the blocks of x are matrices.
     eigendecompositions: Callable = lambda c: c.p / c.s
 
 
@@ -299,21 +283,10 @@ def rate_of(method, options):
 
 @single_threaded
 def predict(problem, rate, eps=1e-6, found=None, method=None, **options):
-    """A rate evaluated for a problem.
+    """A rate, by its name in `RATES`, evaluated for a problem and a relative accuracy.
 
-    Parameters
-    ----------
-    problem : Problem
-    rate : str
-        A name in `RATES`.
-    eps : float
-        Relative accuracy, between 0 and 1.
-    found : ProblemConstants or None
-        Of the same problem, if available.
-    method : str or None
-        Whose options these are, if not the rate's own method.
-    **options
-        Of the method, and valid; of its block sizes, constants and moduli use is made.
+    `found` are the problem's constants, if available. The options are those of `method`, by
+    default the rate's own, and valid; of its block sizes, constants and moduli use is made.
     """
     chosen = choose(rate, RATES, "rate")
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)

@@ -71,23 +71,13 @@ def spdc(n, r, R, lam, gamma):
 
 
 class Importance(NamedTuple):
-    """Probabilities and steps of blocks that are not equally likely; see docs/importance.md.
+    """Probabilities and steps of blocks that are not equally likely; see docs/importance.md."""
 
-    Attributes
-    ----------
-    p, q : ndarray
-        Probabilities of the dual and of the primal blocks.
-    sigma, tau : ndarray
-        Their steps.
-    iterations : float
-        K: Delta(t) of the proof contracts by 1 - 1/K an iteration.
-    """
-
-    p: np.ndarray
-    q: np.ndarray
-    sigma: np.ndarray
+    p: np.ndarray         # probabilities of the dual blocks
+    q: np.ndarray         # and of the primal ones
+    sigma: np.ndarray     # their steps
     tau: np.ndarray
-    iterations: float
+    iterations: float     # K: Delta(t) of the proof contracts by 1 - 1/K an iteration
 
     def theta(self, theorem=1):
         """theta_J = (1 - 1/(c K))/q_J, c = 1 for the distance and 2 for the objective gap."""
