@@ -31,7 +31,6 @@ of double factorization, Linear Algebra and its Applications 267, 1997.
 """
 
 import math
-import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +41,7 @@ from numba.extending import get_cython_function_address, intrinsic
 from .checks import check_buffer
 from .kernel_cache import njit
 from .simd import aligned
-from .threads import side_by_side
+from .threads import kept_by_thread, side_by_side
 
 #: Of the error allowed, 1e-12 of the Frobenius norm: what a matrix that counts
 #: as semidefinite may be away from the cone, what eigenvalues so close to zero
@@ -339,8 +338,9 @@ class Workspace(NamedTuple):
     work: np.ndarray
 
 
-def make_workspace(d):
-    """Allocate in one piece, which lives as long as any array of the workspace.
+@kept_by_thread(4)
+def workspace(d):
+    """Allocated in one piece, which lives as long as any array of the workspace.
 
     Everything begins at a multiple of 64 bytes, so that rounding cannot depend
     on where a workspace lies.
@@ -372,19 +372,6 @@ def make_workspace(d):
     return Workspace(*(part[name] for name in Workspace._fields))
 
 
-_kept = threading.local()
-
-
-def _workspace(d):
-    """The workspace of this thread for size d; those of a few sizes are kept."""
-    spaces = _kept.__dict__.setdefault("spaces", {})
-    if d not in spaces:
-        if len(spaces) >= 4:
-            spaces.clear()
-        spaces[d] = make_workspace(d)
-    return spaces[d]
-
-
 # Eigensolvers for the tridiagonal matrix ------------------------------------------
 
 @njit(nogil=True, allocates=True)
@@ -407,42 +394,28 @@ def bisection(space, low, high, tol):
     return _defect(space.diagonal, space.off, space.values, space.Z, count) <= tol
 
 
-@njit(inline=True)
-def _begin_all(space):
-    for i in range(space.Z.shape[0]):
-        space.values[i] = space.diagonal[i]
-        space.off_copy[i] = space.off[i]
+def _from_all(line, n_arguments):
+    """`bisection`, but from all eigenvectors by a routine; what LAPACK reports is believed."""
+    @njit(nogil=True)
+    def solve(space, low, high, tol):
+        d = space.Z.shape[0]
+        for i in range(d):
+            space.values[i] = space.diagonal[i]
+            space.off_copy[i] = space.off[i]
+        _call(space.calls + line, n_arguments)
+        if low > 0:
+            for k in range(high - low):
+                space.values[k] = space.values[low + k]
+                for i in range(d):
+                    space.Z[k, i] = space.Z[low + k, i]
+        return space.integers[INFO] == 0
+    return solve
 
 
-@njit(inline=True)
-def _end_all(space, low, high):
-    """Of all eigenpairs, bring those from low to high - 1 to the first rows."""
-    if low > 0:
-        for k in range(high - low):
-            space.values[k] = space.values[low + k]
-            for i in range(space.Z.shape[0]):
-                space.Z[k, i] = space.Z[low + k, i]
-    return space.integers[INFO] == 0
-
-
-@njit(nogil=True)
-def divide_and_conquer(space, low, high, tol):
-    """`bisection`, but from all eigenvectors; what LAPACK reports is believed."""
-    _begin_all(space)
-    _call(space.calls + STEDC, 11)
-    return _end_all(space, low, high)
-
-
-@njit(nogil=True)
-def qr(space, low, high, tol):
-    """`divide_and_conquer`, but by the QR algorithm: slow and hardly ever failing."""
-    _begin_all(space)
-    _call(space.calls + STEQR, 8)
-    return _end_all(space, low, high)
-
-
-#: In the order in which they are tried.
-EIGENSOLVERS = {"bisection": bisection, "divide_and_conquer": divide_and_conquer, "qr": qr}
+#: In the order in which they are tried; the QR algorithm is slow and hardly ever fails.
+EIGENSOLVERS = {
+    "bisection": bisection, "divide_and_conquer": _from_all(STEDC, 11), "qr": _from_all(STEQR, 8),
+}
 
 
 def _eigenpairs(space, low, high, tol):
@@ -535,7 +508,7 @@ def _project_one(M, bits, last_negative, last_positive):
     Returns the numbers of negative and of positive eigenvalues, and whether
     Cholesky was not enough to know.
     """
-    d, space = M.shape[0], _workspace(M.shape[0])
+    d, space = M.shape[0], workspace(M.shape[0])
     decompose, negative, positive, factor, norm = _begin(
         space, M, bits, last_negative, last_positive)
     if norm == math.inf:
@@ -618,6 +591,7 @@ class Projector:
             self.signs[block] = negative, positive
         return sum(decomposed for _, _, decomposed in done)
 
+
 def _batch(matrices):
     """A new C-contiguous float64 array (n, d, d) and the shape given."""
     batch = np.array(matrices, dtype=float, order="C")
@@ -658,7 +632,7 @@ def is_psd(matrices, tol=1e-12, least=0.0):
     bits, least = batch.view(np.int64), np.broadcast_to(least, len(batch)).astype(float)
 
     def is_psd_one(k):
-        return _is_psd_one(_workspace(shape[-1]), batch[k], bits[k], tol, least[k])
+        return _is_psd_one(workspace(shape[-1]), batch[k], bits[k], tol, least[k])
     found = np.array(each(is_psd_one, range(len(batch)), shape[-1]), dtype=bool)
     return bool(found[0]) if len(shape) == 2 else found
 

@@ -53,16 +53,14 @@ class Partition(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """Blocks of a partition, drawn with given probabilities by Walker's alias method.
+    """Blocks of a partition, drawn with given probabilities by an `alias_table`.
 
-    Of a uniformly drawn block k, take it with probability threshold[k], else alias[k].
     `boosts` has one over the probability of the block that begins at a position.
     """
 
     starts: np.ndarray
     order: np.ndarray
-    threshold: np.ndarray
-    alias: np.ndarray
+    odds: np.ndarray
     boosts: np.ndarray
 
     inverse_probability = Partition.inverse_probability
@@ -79,8 +77,7 @@ class Stepped(NamedTuple):
 
     starts: np.ndarray
     order: np.ndarray
-    threshold: np.ndarray
-    alias: np.ndarray
+    odds: np.ndarray
     boosts: np.ndarray
     taus: np.ndarray
     momenta: np.ndarray
@@ -133,18 +130,8 @@ def subset(total, size):
 
 def weighted(blocks, probabilities):
     """The blocks of a partition with these probabilities, which sum to one."""
-    count = len(probabilities)
-    threshold, alias = probabilities * count, np.arange(count)
-    small = [k for k in range(count) if threshold[k] < 1.0]
-    large = [k for k in range(count) if threshold[k] >= 1.0]
-    while small and large:
-        k, other = small.pop(), large.pop()
-        alias[k] = other
-        threshold[other] -= 1.0 - threshold[k]
-        (small if threshold[other] < 1.0 else large).append(other)
-    threshold[small + large] = 1.0
-    boosts = _at_starts(blocks, 1.0 / probabilities)
-    return Weighted(blocks.starts, blocks.order, threshold, alias, boosts)
+    odds, boosts = alias_table(probabilities, 1.0), _at_starts(blocks, 1.0 / probabilities)
+    return Weighted(blocks.starts, blocks.order, odds, boosts)
 
 
 def stepped(blocks, probabilities, taus, thetas):
@@ -158,6 +145,48 @@ def _at_starts(blocks, values):
     out = np.zeros(blocks.starts[-1])
     out[blocks.starts[:-1]] = values
     return out
+
+
+@njit(allocates=True)
+def alias_table(weights, total):
+    """Odds of Walker's alias method, for probabilities of weights/total.
+
+    Of a uniformly drawn k, take it with probability odds[k, 0], else odds[k, 1].
+    """
+    count = weights.shape[0]
+    odds = np.empty((count, 2))
+    # Small ones are stacked from the left, large ones from the right.
+    stack = np.empty(count, np.uint32)
+    small = 0
+    large = count
+    for k in range(count):
+        odds[k, 0] = weights[k] * (count / total)
+        odds[k, 1] = k
+        if odds[k, 0] < 1.0:
+            stack[small] = k
+            small += 1
+        else:
+            large -= 1
+            stack[large] = k
+    while small > 0 and large < count:
+        small -= 1
+        k = stack[small]
+        other = stack[large]
+        odds[k, 1] = other
+        odds[other, 0] -= 1.0 - odds[k, 0]
+        if odds[other, 0] < 1.0:
+            large += 1
+            stack[small] = other
+            small += 1
+    # What is left is 1 but for rounding; a weight of zero stays one whatever the rounding.
+    for k in range(small):
+        if weights[stack[k]] > 0.0:
+            odds[stack[k], 0] = 1.0
+        else:
+            odds[stack[k], 1] = np.argmax(weights)
+    for k in range(large, count):
+        odds[stack[k], 0] = 1.0
+    return odds
 
 
 def generator(seed):
@@ -222,13 +251,17 @@ def draw_of_partition(sampler, state, ahead):
 
 
 @njit(inline=True)
+def by_odds(odds, k, chance):
+    """The random index of an `alias_table`, from a place k and a chance, both uniform."""
+    # Without a branch, which would be guessed wrong half of the time.
+    other = np.int64(odds[k, 1])
+    return other + np.int64(chance < odds[k, 0]) * (k - other)
+
+
+@njit(inline=True)
 def weighted_block(sampler, state):
     """A block drawn by the alias method."""
-    place = uniform(state) * sampler.threshold.shape[0]
-    block = np.int64(place)
-    if uniform(state) >= sampler.threshold[block]:
-        block = sampler.alias[block]
-    return block
+    return by_odds(sampler.odds, below(state, sampler.odds.shape[0]), uniform(state))
 
 
 @draw.register(Weighted, Stepped)

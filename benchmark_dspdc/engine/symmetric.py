@@ -71,7 +71,8 @@ def unpack(packed, d, out=None):
             f"packed must have shape (..., {packed_length(d)}) for d={d}, got shape {packed.shape}"
         )
     out = _prepare(out, (*packed.shape[:-1], d, d))
-    _unpack(packed.reshape(-1, packed_length(d)), out.reshape(-1, d, d))
+    rows = packed.reshape(-1, packed_length(d))
+    unpack_sum(None, rows, None, 0.0, None, out.reshape(-1, d, d))
     return out
 
 
@@ -101,30 +102,6 @@ def _pack(matrices, packed):
             packed[b, k * (k + 3) // 2] = matrices[b, k, k]
 
 
-@njit
-def _unpack(packed, matrices):
-    d = matrices.shape[1]
-    for batch in range(matrices.shape[0]):
-        b = index(None, batch)
-        for top in range(0, d, TILE):
-            bottom = min(top + TILE, d)
-            for left in range(0, top + 1, TILE):
-                # Either side of the diagonal on its own, so that both write along rows.
-                for k in range(top, bottom):
-                    row = index(None, k)
-                    start = k * (k + 1) // 2
-                    for l in range(left, min(left + TILE, k)):
-                        value = HALF_ROOT * packed[b, index(None, start + l)]
-                        matrices[b, row, index(None, l)] = value
-                for l in range(left, min(left + TILE, bottom)):
-                    row = index(None, l)
-                    for k in range(max(top, l + 1), bottom):
-                        value = HALF_ROOT * packed[b, index(None, k * (k + 1) // 2 + l)]
-                        matrices[b, row, index(None, k)] = value
-        for k in range(d):
-            matrices[b, k, k] = packed[b, k * (k + 3) // 2]
-
-
 @njit(nogil=True)
 def pack_step(columns, x, dx, factor, packed):
     """Block j of `packed` = x_j + factor dx_k for column k, or x_j if dx is None.
@@ -146,22 +123,38 @@ def pack_step(columns, x, dx, factor, packed):
                 packed[j, start + a] = x[j, a, a] + factor * dx[k, a, a]
 
 
+@njit(inline=True)
+def _sum(w, dw, step, j, k):
+    value = w[j, index(None, k)]
+    if dw is not None:
+        if step != 0.0:
+            value += step * dw[j, index(None, k)]
+    return value
+
+
 @njit(nogil=True)
 def unpack_sum(columns, w, dw, factor, touched, out):
-    """out_k = w_j + factor dw_j written out, for column k; dw counts where touched."""
+    """out_k = w_j + factor dw_j written out, for column k; dw counts where touched, if given."""
     d = out.shape[1]
-    for k in range(columns.shape[0]):
-        j = columns[k]
-        step = factor if touched[j] else 0.0
+    for b in range(out.shape[0]):
+        j, matrix = index(columns, b), index(None, b)
+        step = 0.0
+        if dw is not None:
+            if touched[j]:
+                step = factor
         for top in range(0, d, TILE):
+            bottom = min(top + TILE, d)
             for left in range(0, top + 1, TILE):
-                for a in range(top, min(top + TILE, d)):
-                    start = a * (a + 1) // 2
-                    for c in range(left, min(left + TILE, a + 1)):
-                        value = w[j, start + c]
-                        if step != 0.0:
-                            value += step * dw[j, start + c]
-                        if c < a:
-                            value *= HALF_ROOT
-                        out[k, a, c] = value
-                        out[k, c, a] = value
+                # Either side of the diagonal on its own, so that both write along rows.
+                for k in range(top, bottom):
+                    row, start = index(None, k), k * (k + 1) // 2
+                    for l in range(left, min(left + TILE, k)):
+                        value = HALF_ROOT * _sum(w, dw, step, j, start + l)
+                        out[matrix, row, index(None, l)] = value
+                for l in range(left, min(left + TILE, bottom)):
+                    row = index(None, l)
+                    for k in range(max(top, l + 1), bottom):
+                        value = HALF_ROOT * _sum(w, dw, step, j, k * (k + 1) // 2 + l)
+                        out[matrix, row, index(None, k)] = value
+        for k in range(d):
+            out[matrix, k, k] = _sum(w, dw, step, j, k * (k + 3) // 2)

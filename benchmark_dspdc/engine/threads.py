@@ -56,6 +56,27 @@ def one_thread():
 
 # Several threads for independent work -------------------------------------------------
 
+def kept_by_thread(most):
+    """Decorator: each thread keeps what the function made it for its last few arguments.
+
+    For scratch memory, which threads must not share and which would cost page faults if it
+    were fresh at every call.
+    """
+    def decorate(make):
+        kept = threading.local()
+
+        @functools.wraps(make)
+        def get(argument):
+            made = kept.__dict__.setdefault("made", {})
+            if argument not in made:
+                if len(made) >= most:
+                    made.clear()
+                made[argument] = make(argument)
+            return made[argument]
+        return get
+    return decorate
+
+
 def available_cpus():
     """How many CPUs this process may use."""
     try:

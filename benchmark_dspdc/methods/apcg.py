@@ -131,6 +131,9 @@ class Drawn(NamedTuple):
 class AcceleratedMethod(Method):
     """What both share: blocks of a partition, the pair of vectors, and the loop."""
 
+    #: Multiply-adds of an average block, given the operator and the number of blocks.
+    _average_cost = None
+
     def _prepare(self, seeds, total, size, make_pair):
         rng = np.random.default_rng(seeds.spawn(1)[0])
         self._blocks = partition(total, size, rng)
@@ -167,6 +170,12 @@ class AcceleratedMethod(Method):
         point = self._pair.point
         return point.scale[0] * point.u + point.v
 
+    @property
+    def iterations_per_pass(self):
+        operator = self.problem.operator
+        cost = self._average_cost(operator, self._blocks.inverse_probability)
+        return operator.multiply_adds / cost
+
 
 class APCG(AcceleratedMethod):
     """Accelerated proximal coordinate gradient method on the dual.
@@ -187,6 +196,7 @@ class APCG(AcceleratedMethod):
 
     name = "apcg"
     requires = (dual_prox, nearest_in_domain)
+    _average_cost = staticmethod(dual_pair_cost)
 
     def setup(self, seeds, m=1):
         problem, (n, _) = self.problem, self.problem.shape
@@ -207,13 +217,6 @@ class APCG(AcceleratedMethod):
         # A combination of feasible points, feasible but for rounding.
         return nearest_feasible(self.problem.loss, self._current(), self.problem.b)
 
-    @property
-    def iterations_per_pass(self):
-        operator = self.problem.operator
-        return operator.multiply_adds / dual_pair_cost(
-            operator, self._blocks.inverse_probability
-        )
-
 
 class PrimalAPCG(AcceleratedMethod):
     """Accelerated proximal coordinate gradient method on the primal.
@@ -232,6 +235,7 @@ class PrimalAPCG(AcceleratedMethod):
 
     name = "apcg_primal"
     requires = (reg_prox,)
+    _average_cost = staticmethod(primal_pair_cost)
 
     def setup(self, seeds, q=1):
         problem, (n, p) = self.problem, self.problem.shape
@@ -251,14 +255,3 @@ class PrimalAPCG(AcceleratedMethod):
         x = self._current()
         into_domain(self.problem.reg, x)
         return x
-
-    @property
-    def y(self):
-        return None
-
-    @property
-    def iterations_per_pass(self):
-        operator = self.problem.operator
-        return operator.multiply_adds / primal_pair_cost(
-            operator, self._blocks.inverse_probability
-        )

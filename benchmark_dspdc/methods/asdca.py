@@ -9,16 +9,15 @@ and its section on the choice of constants).
 
 import numpy as np
 
-from ..engine.checks import choose
 from ..engine.symmetric import pack
-from ..model.losses import conjugate_sum, dual_prox, loss_sum
+from ..model.losses import conjugate_sum, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
-from .dual_ascent import SCALINGS, DualAscent
-from .method import Method
+from .dual_ascent import DualAscent
+from .sdca import SDCA
 
 
-class ASDCA(Method):
+class ASDCA(SDCA):
     """Accelerated SDCA: a proximal-point loop with extrapolation around SDCA.
 
     Parameters
@@ -37,11 +36,8 @@ class ASDCA(Method):
     """
 
     name = "asdca"
-    requires = (dual_prox,)
 
     def setup(self, seeds, m=1, scaling="tight", order="random"):
-        choose(scaling, SCALINGS, "scaling")
-        choose(order, ("random", "permuted"), "order")
         problem = self.problem
         n = problem.shape[0]
         R2 = float(problem.operator.row_norms2.max())
@@ -58,15 +54,14 @@ class ASDCA(Method):
 
     def _run(self, n_iterations):
         if self._kappa == 0.0:
-            self._ascent.advance(n_iterations)
+            super()._run(n_iterations)
             return
-        left = n_iterations
         self._ascent.advance(0)
-        while left > 0:
-            count = min(left, self._until_check)
+        while n_iterations > 0:
+            count = min(n_iterations, self._until_check)
             self._ascent.advance(count)
             self._until_check -= count
-            left -= count
+            n_iterations -= count
             if self._until_check == 0:
                 self._until_check = self._ascent.n_blocks
                 self._check()
@@ -102,11 +97,3 @@ class ASDCA(Method):
         x = np.empty(self.problem.x_shape)
         conjugate_point(self._ascent.problem.reg, self._ascent.state.w, x)
         return x
-
-    @property
-    def y(self):
-        return self._ascent.y.copy()
-
-    @property
-    def iterations_per_pass(self):
-        return self._ascent.iterations_per_pass

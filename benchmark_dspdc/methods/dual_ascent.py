@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.checks import choose
 from ..engine.dispatch import generic, runner
 from ..engine.kernel_cache import njit
 from ..engine.sampling import (
@@ -25,8 +26,6 @@ from ..theory.coupling_constant import normalised_norms2, sampled_norm2
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16
-
-SCALINGS = ("tight", "safe", "sampled")
 
 
 class Batches(NamedTuple):
@@ -122,12 +121,6 @@ def iterate(state, rule, batches, counters, n_iterations):
     memory[QUEUE + 1] = head
 
 
-@njit
-def start(state):
-    """Make what is kept agree with w."""
-    return refresh(state)
-
-
 class DualAscent:
     """A run of the loop on a problem, from y = 0 on.
 
@@ -148,6 +141,8 @@ class DualAscent:
     """
 
     def __init__(self, problem, seeds, m, scaling, order, probabilities, counters):
+        choose(scaling, ("tight", "safe", "sampled"), "scaling")
+        choose(order, ("random", "permuted"), "order")
         self.problem, self.counters = problem, counters
         operator, n = problem.operator, problem.shape[0]
         rng = np.random.default_rng(seeds.spawn(1)[0])
@@ -166,7 +161,7 @@ class DualAscent:
             m=blocks.largest, r=float(self.n_blocks), scaling=scaling, order=order,
             probabilities=probabilities, scale=float(scales.max()),
         )
-        self._iterate, self._renew = runner(iterate, self.state), runner(start, self.state)
+        self._iterate = runner(iterate, self.state)
         self.refresh()
         choice = Epochs(np.arange(self.n_blocks), order == "permuted")
         if probabilities == "importance":
@@ -187,7 +182,7 @@ class DualAscent:
 
     def refresh(self):
         """Make what is kept agree with w."""
-        self.counters[2] += self._renew(self.state)
+        self.counters[2] += refresh(self.state)
 
     def advance(self, n_iterations):
         self._iterate(self.state, self.rule, self.batches, self.counters, n_iterations)

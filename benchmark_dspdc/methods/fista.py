@@ -78,9 +78,5 @@ class FISTA(Method):
         return self._x.copy()
 
     @property
-    def y(self):
-        return None
-
-    @property
     def iterations_per_pass(self):
         return 1.0

@@ -56,7 +56,7 @@ class Method(ABC):
     Attributes
     ----------
     x, y : ndarray
-        The current pair (copies).
+        The current pair (copies); y is None for a method that has none.
     info : dict
         What was chosen: block sizes, constants, step sizes.
     iterations : int
@@ -106,8 +106,8 @@ class Method(ABC):
     def x(self): ...
 
     @property
-    @abstractmethod
-    def y(self): ...
+    def y(self):
+        return None
 
     @property
     @abstractmethod

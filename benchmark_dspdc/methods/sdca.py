@@ -16,10 +16,9 @@ P. Zhao, T. Zhang. Stochastic optimization with importance sampling for
 regularized loss minimization. ICML 2015 (probabilities).
 """
 
-from ..engine.checks import choose
 from ..model.losses import dual_prox
 from ..theory.importance import check_order
-from .dual_ascent import SCALINGS, DualAscent
+from .dual_ascent import DualAscent
 from .method import Method
 
 
@@ -61,8 +60,6 @@ class SDCA(Method):
         check_order(options.get("probabilities", "uniform"), options.get("order", "random"))
 
     def setup(self, seeds, m=1, scaling="tight", order="random", probabilities="uniform"):
-        choose(scaling, SCALINGS, "scaling")
-        choose(order, ("random", "permuted"), "order")
         check_order(probabilities, order)
         self._ascent = DualAscent(
             self.problem, seeds, m, scaling, order, probabilities, self._counters

@@ -179,13 +179,14 @@ class Problem:
         are made of differ.
         """
         choose(moduli, ("each", "least"), "moduli")
-        reg, weights = for_steps(self.reg, moduli)
-        operator = self.operator if weights is None else self.operator.weighted(weights)
-        return Problem(operator, self.b, self.loss, reg)
+        return self._with(for_steps(self.reg, moduli))
 
     def augmented(self, kappa):
         """The problem with (kappa/2)|x|^2 added to g."""
-        reg = augmented(self.reg, kappa)
+        return self._with(augmented(self.reg, kappa))
+
+    def _with(self, reg):
+        """The problem with another regulariser, whose weights are those of the norms."""
         weights = getattr(reg, "weights", None)
         operator = self.operator if weights is None else self.operator.weighted(weights)
         return Problem(operator, self.b, self.loss, reg)

@@ -1,7 +1,7 @@
 """The matrix A of a problem: dense, sparse, or factorised as UV.
 
-To add an operator: a class with the members of `Operator`, and, if none of
-the three couplings fits it, a coupling of its own (see `couplings`).
+To add an operator: a class with the members of `Operator`, and states of its own
+if its rows are not stored (see `benchmark_dspdc.state`).
 """
 
 import scipy.sparse

@@ -69,7 +69,7 @@ class FactorizedOperator(Operator):
         """A square root of V V', so that |U_I V| = |U_I right_root|."""
         return square_root(gram(self.Vt))
 
-    def _sides(self, transposed):
+    def sides(self, transposed):
         """U and V' as (left, right), or the other way round."""
         return (self.Vt, self.U) if transposed else (self.U, self.Vt)
 
@@ -115,7 +115,7 @@ class FactorizedOperator(Operator):
         return Pairs(shape, cost, gram_of, stack if side == d and alike else None)
 
     def block_sums(self, blocks, transposed, budget):
-        left, right = self._sides(transposed)
+        left, right = self.sides(transposed)
         n, width = left.shape
         n_blocks = len(blocks.starts) - 1
         if n * width * min(n_blocks * width, len(right)) > budget or n * n_blocks > 2e8:
@@ -132,7 +132,7 @@ class FactorizedOperator(Operator):
         return out
 
     def largest_head(self, size, transposed, budget):
-        left, right = self._sides(transposed)
+        left, right = self.sides(transposed)
         norms2 = self.column_norms2 if transposed else self.row_norms2
         if size >= len(right) or left.size * len(right) > budget:
             return float(norms2.max())

@@ -34,18 +34,14 @@ class Plans:
     """An operator's plans of row blocks; those of a partition are kept."""
 
     def __init__(self, operator, fixed):
-        self.operator = operator
-        self.kept = {} if fixed else None
-        self.current = None
+        self.operator, self.fixed = operator, fixed
+        self.kept, self.current = {}, None
 
     def turn_to(self, order, lo, hi):
         """The plan of the block that an iteration begins with; `current` until the next."""
-        if self.kept is None or lo not in self.kept:
-            self.current = self.operator.plan(indices(order, lo, hi))
-            if self.kept is not None:
-                self.kept[lo] = self.current
-        else:
-            self.current = self.kept[lo]
+        if not (self.fixed and lo in self.kept):
+            self.kept[lo] = self.operator.plan(indices(order, lo, hi))
+        self.current = self.kept[lo]
         return self.current
 
 

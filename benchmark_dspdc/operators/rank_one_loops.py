@@ -11,7 +11,6 @@ points first: (z_a - z_b)'M(z_a - z_b) is (z_a - z_b)'(M z_a - M z_b), and the
 sum of c (z_a - z_b)(z_a - z_b)' is Z'(L Z), L being a Laplacian with weights c.
 """
 
-import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..engine.dispatch import index
 from ..engine.kernel_cache import njit
 from ..engine.simd import aligned, fma, mul, prefetch, store, vectors_of
 from ..engine.symmetric import ROOT, packed_length
+from ..engine.threads import kept_by_thread
 
 #: Vectors whose forms are computed together.
 LANES = 16
@@ -69,7 +69,7 @@ class Sums(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of a thread; fresh memory at every call would cost page faults."""
+    """Scratch memory of a thread."""
 
     lanes: np.ndarray
     forms: np.ndarray
@@ -80,22 +80,15 @@ class Workspace(NamedTuple):
     total: np.ndarray
 
 
-_kept = threading.local()
-
-
+@kept_by_thread(1)
 def workspace(d):
     """The calling thread's workspace for matrices of order d."""
-    spaces = _kept.__dict__.setdefault("spaces", {})
-    if d not in spaces:
-        width = (d + 7) // 8 * 8
-        spaces.clear()
-        spaces[d] = Workspace(
-            aligned(max(d * LANES, SLICE)), aligned(LANES), aligned(SLICE),
-            aligned(packed_length(d)),
-            # One row more, and six more: a tile may reach over the last one.
-            aligned((SLICE + 1, width)), aligned((SLICE, width)), aligned((width + 6, width)),
-        )
-    return spaces[d]
+    width = (d + 7) // 8 * 8
+    return Workspace(
+        aligned(max(d * LANES, SLICE)), aligned(LANES), aligned(SLICE), aligned(packed_length(d)),
+        # One row more, and six more: a tile may reach over the last one.
+        aligned((SLICE + 1, width)), aligned((SLICE, width)), aligned((width + 6, width)),
+    )
 
 
 # Rows and vectors -------------------------------------------------------------------
@@ -203,12 +196,8 @@ def _lanes(points, ends, ids, first, count, V):
             V[c] = 0.0
     for e in range(count):
         a, b = ends[ids[first + e], 0], ends[ids[first + e], 1]
-        if b >= 0:
-            for c in range(d):
-                V[c * LANES + e] = points[a, c] - points[b, c]
-        else:
-            for c in range(d):
-                V[c * LANES + e] = points[a, c]
+        for c in range(d):
+            V[c * LANES + e] = points[a, c] - points[b, c] if b >= 0 else points[a, c]
 
 
 @njit(inline=True)
@@ -420,12 +409,8 @@ def gather(points, ends, ids, first, last, D):
     for e in range(first, last):
         fetch(points, ends, ids, e + AHEAD, e + AHEAD + 1)
         a, b = ends[ids[e], 0], ends[ids[e], 1]
-        if b >= 0:
-            for c in range(d):
-                D[e - first, c] = points[a, c] - points[b, c]
-        else:
-            for c in range(d):
-                D[e - first, c] = points[a, c]
+        for c in range(d):
+            D[e - first, c] = points[a, c] - points[b, c] if b >= 0 else points[a, c]
 
 
 @njit(inline=True)

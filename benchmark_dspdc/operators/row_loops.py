@@ -49,12 +49,7 @@ def rows_axpy(rows, order, lo, hi, coef, v):
 
 @generic
 def absorb(rows, order, lo, hi, base, delta):
-    """base += delta; delta = 0, where the rows have entries."""
-
-
-@generic
-def discard(rows, order, lo, hi, delta):
-    """delta = 0, where the rows have entries."""
+    """base += delta unless base is None; delta = 0, where the rows have entries."""
 
 
 @generic
@@ -187,14 +182,9 @@ def dense_axpy(rows, order, lo, hi, coef, v):
 
 @absorb.register(DenseRows)
 def dense_absorb(rows, order, lo, hi, base, delta):
-    for j in range(base.shape[0]):
-        base[j] += delta[j]
-        delta[j] = 0.0
-
-
-@discard.register(DenseRows)
-def dense_discard(rows, order, lo, hi, delta):
     for j in range(delta.shape[0]):
+        if base is not None:
+            base[j] += delta[j]
         delta[j] = 0.0
 
 
@@ -268,17 +258,9 @@ def sparse_absorb(rows, order, lo, hi, base, delta):
         start, end = row_span(rows, at(order, k))
         for e in range(start, end):
             j = columns[e]
-            base[j] += delta[j]
+            if base is not None:
+                base[j] += delta[j]
             delta[j] = 0.0
-
-
-@discard.register(SparseRows)
-def sparse_discard(rows, order, lo, hi, delta):
-    columns = rows.indices
-    for k in range(lo, hi):
-        start, end = row_span(rows, at(order, k))
-        for e in range(start, end):
-            delta[columns[e]] = 0.0
 
 
 @rows_size.register(SparseRows)

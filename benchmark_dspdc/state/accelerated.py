@@ -23,7 +23,7 @@ from ..engine.symmetric import pack, unpack
 from ..model.losses import derivative_all, loss_derivative
 from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient
 from ..operators.factorized import FactorizedOperator
-from ..operators.matrix_blocks import BlockOperator
+from ..operators.matrix_blocks import BlockOperator, Plans
 from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
     DenseRows,
@@ -66,11 +66,15 @@ class DualSide(NamedTuple):
 
     n: float
 
+    dual = True
+
 
 class PrimalSide(NamedTuple):
     """u and v are primal: products go through phi'."""
 
     n: float = -1.0
+
+    dual = False
 
 
 class Pair(NamedTuple):
@@ -107,12 +111,7 @@ class BlockDualPair:
     def __init__(self, operator, point):
         self.operator, self.point = operator, point
         self.u, self.v = operator.packed_zeros(), operator.packed_zeros()
-        self.plans = {}
-
-    def plan(self, order, lo, hi):
-        if lo not in self.plans:
-            self.plans[lo] = self.operator.plan(order[lo:hi])
-        return self.plans[lo]
+        self.plans = Plans(operator, True)
 
 
 class BlockPrimalPair:
@@ -254,21 +253,20 @@ def matrix_dual_products(pair, scale, order, lo, hi):
     w /= -operator.shape[0]
     x = unpack(w, operator.d)
     done = conjugate_blocks(pair.point.map, np.arange(len(x)), x)
-    operator.row_products(pair.plan(order, lo, hi), pack(x), pair.point.buffer)
+    operator.row_products(pair.plans.turn_to(order, lo, hi), pack(x), pair.point.buffer)
     return done
 
 
 @pair_add.register(BlockDualPair)
 def add_matrix_rows(pair, order, lo, hi, of_u, of_v):
-    change, none = pair.point.buffer[:hi - lo], np.zeros(len(pair.u), dtype=bool)
-    plan = pair.plan(order, lo, hi)
-    pair.operator.add_rows(plan, of_u * change, pair.u, pair.u, none)
-    pair.operator.add_rows(plan, of_v * change, pair.v, pair.v, none)
+    change = pair.point.buffer[:hi - lo]
+    pair.operator.add_rows(pair.plans.current, of_u * change, pair.u)
+    pair.operator.add_rows(pair.plans.current, of_v * change, pair.v)
 
 
 @pair_cost.register(BlockDualPair)
 def cost_of_matrix_rows(pair, order, lo, hi):
-    return 3 * pair.operator.row_cost(pair.plan(order, lo, hi))
+    return 3 * pair.operator.row_cost(pair.plans.current)
 
 
 @pair_products.register(BlockPrimalPair)
@@ -294,31 +292,26 @@ def cost_of_matrix_columns(pair, order, lo, hi):
 
 def dual_pair(problem, largest):
     """State for accelerated dual methods at zero, with blocks of at most so many rows."""
-    point = _point(problem, (problem.shape[0],), problem.reg, largest)
-    return make_dual_pair(problem.operator, point)
+    n = problem.shape[0]
+    return _pair(problem, DualSide(float(n)), (n,), problem.reg, largest)
 
 
 def primal_pair(problem, largest):
     """State for accelerated primal methods at zero, with blocks of at most so many columns."""
-    point = _point(problem, problem.x_shape, problem.loss, largest)
-    return make_primal_pair(problem.operator, point)
+    return _pair(problem, PrimalSide(), problem.x_shape, problem.loss, largest)
 
 
-def _point(problem, shape, map, largest):
+def _pair(problem, side, shape, map, largest):
     u, v = np.zeros((2, *shape))
-    return PairPoint(u, v, np.ones(1), problem.b, map, np.empty((largest, *shape[1:])))
+    buffer = np.empty((largest, *shape[1:]))
+    point = PairPoint(u, v, np.ones(1), problem.b, map, buffer)
+    return make_pair(problem.operator, point, side)
 
 
 @singledispatch
-def make_dual_pair(operator, point):
-    """`dual_pair` of a kind of operator."""
-    raise TypeError(f"{type(operator).__name__} has no dual pair")
-
-
-@singledispatch
-def make_primal_pair(operator, point):
-    """`primal_pair` of a kind of operator."""
-    raise TypeError(f"{type(operator).__name__} has no primal pair")
+def make_pair(operator, point, side):
+    """`dual_pair` or `primal_pair`, as the side says, of a kind of operator."""
+    raise TypeError(f"{type(operator).__name__} has no pair")
 
 
 @singledispatch
@@ -333,33 +326,25 @@ def primal_pair_cost(operator, s):
     return 1.5 * operator.multiply_adds / s
 
 
-@make_dual_pair.register(StoredOperator)
-def stored_dual_pair(operator, point):
-    n, p = operator.shape
-    return Pair(point, DualSide(float(n)), operator.rows, *np.zeros((2, p)))
+@make_pair.register(StoredOperator)
+def stored_pair(operator, point, side):
+    (n, p), dual = operator.shape, side.dual
+    rows = operator.rows if dual else operator.columns
+    return Pair(point, side, rows, *np.zeros((2, p if dual else n)))
 
 
-@make_primal_pair.register(StoredOperator)
-def stored_primal_pair(operator, point):
-    return Pair(point, PrimalSide(), operator.columns, *np.zeros((2, operator.shape[0])))
-
-
-@make_dual_pair.register(FactorizedOperator)
-def factor_dual_pair(operator, point):
-    n = operator.shape[0]
-    return _factor_pair(operator, point, DualSide(float(n)), operator.U, operator.Vt)
-
-
-@make_primal_pair.register(FactorizedOperator)
-def factor_primal_pair(operator, point):
-    return _factor_pair(operator, point, PrimalSide(), operator.Vt, operator.U)
-
-
-def _factor_pair(operator, point, side, rows, others):
+@make_pair.register(FactorizedOperator)
+def factor_pair(operator, point, side):
+    rows, others = operator.sides(transposed=not side.dual)
     kept = np.zeros((3, rows.shape[1]))
     return FactorPair(
         point, side, operator.d, DenseRows(rows), DenseRows(others), *kept, np.zeros(len(others))
     )
+
+
+@make_pair.register(BlockOperator)
+def block_pair(operator, point, side):
+    return (BlockDualPair if side.dual else BlockPrimalPair)(operator, point)
 
 
 @dual_pair_cost.register(FactorizedOperator)
@@ -372,10 +357,6 @@ def factor_dual_pair_cost(operator, r):
 def factor_primal_pair_cost(operator, s):
     n, p = operator.shape
     return operator.d * (2 * n + 3 * p / s)
-
-
-make_dual_pair.register(BlockOperator)(BlockDualPair)
-make_primal_pair.register(BlockOperator)(BlockPrimalPair)
 
 
 @primal_pair_cost.register(BlockOperator)

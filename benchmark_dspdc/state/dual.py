@@ -29,7 +29,6 @@ from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
     DenseRows,
     SparseRows,
-    multiply_transposed,
     row_span,
     rows_announce,
     rows_axpy,
@@ -56,10 +55,12 @@ class KeptDual(NamedTuple):
 
 
 class FactorKeptDual(NamedTuple):
+    """U as `rows` and V' as `columns`."""
+
     point: DualPoint
     d: int
-    U: DenseRows
-    Vt: DenseRows
+    rows: DenseRows
+    columns: DenseRows
     w: np.ndarray
     x: np.ndarray
     v: np.ndarray
@@ -77,8 +78,7 @@ class BlockKeptDual:
     def __init__(self, operator, point):
         self.point, self.operator = point, operator
         self.plans = Plans(operator, True)
-        self.w = operator.rmatvec_packed(point.y) / -operator.shape[0]
-        self.x = np.empty_like(self.w)
+        self.w, self.x = operator.packed_zeros(), operator.packed_zeros()
 
     def renew(self, blocks):
         """Returns the number of eigendecompositions done."""
@@ -116,11 +116,17 @@ def refresh(state):
 @generic(default=True)
 def announce_batch(state, order, lo):
     """A batch that comes later: a hint to fetch where its first row is."""
+    rows_announce(state.rows, order, lo)
 
 
 @generic(default=True)
 def fetch_batch(state, order, lo, hi, rho):
     """A batch that comes soon: a hint to fetch its rows and dual coordinates."""
+    i = index(order, lo)
+    prefetch(state.point.y, i)
+    prefetch(state.point.b, i)
+    prefetch(rho, i)
+    rows_prefetch(state.rows, order, lo, hi)
 
 
 @generic
@@ -129,11 +135,12 @@ def batch_cost(state, order, lo, hi):
 
 
 @njit(inline=True)
-def _fetch_first(point, order, lo, rho):
-    i = index(order, lo)
-    prefetch(point.y, i)
-    prefetch(point.b, i)
-    prefetch(rho, i)
+def _add_changes(state, order, lo, hi, out):
+    """out -= sum_k buffer[k] row k/n."""
+    changes = state.point.buffer
+    for k in range(hi - lo):
+        changes[k] *= -1.0 / state.n
+    rows_axpy(state.rows, order, lo, hi, changes, out)
 
 
 # Stored rows --------------------------------------------------------------------------------
@@ -145,22 +152,8 @@ def products_through_conjugate(state, order, lo, hi):
 
 @push.register(KeptDual)
 def push_rows(state, order, lo, hi):
-    changes = state.point.buffer
-    for k in range(hi - lo):
-        changes[k] *= -1.0 / state.n
-    rows_axpy(state.rows, order, lo, hi, changes, state.w)
+    _add_changes(state, order, lo, hi, state.w)
     return 0
-
-
-@announce_batch.register(KeptDual)
-def announce_rows(state, order, lo):
-    rows_announce(state.rows, order, lo)
-
-
-@fetch_batch.register(KeptDual)
-def fetch_rows(state, order, lo, hi, rho):
-    _fetch_first(state.point, order, lo, rho)
-    rows_prefetch(state.rows, order, lo, hi)
 
 
 @batch_cost.register(KeptDual)
@@ -172,18 +165,15 @@ def cost_of_rows(state, order, lo, hi):
 
 @primal_products.register(FactorKeptDual)
 def products_with_left_factor(state, order, lo, hi):
-    rows_dot(state.U, order, lo, hi, state.v, state.point.buffer)
+    rows_dot(state.rows, order, lo, hi, state.v, state.point.buffer)
 
 
 @push.register(FactorKeptDual)
 def push_factors(state, order, lo, hi):
-    changes = state.point.buffer
     state.du[:] = 0.0
-    for k in range(hi - lo):
-        changes[k] *= -1.0 / state.n
-    rows_axpy(state.U, order, lo, hi, changes, state.du)
+    _add_changes(state, order, lo, hi, state.du)
     p = state.w.shape[0]
-    rows_dot(state.Vt, None, 0, p, state.du, state.x)
+    rows_dot(state.columns, None, 0, p, state.du, state.x)
     for j in range(p):
         state.w[j] += state.x[j]
     return refresh(state)
@@ -195,19 +185,8 @@ def refresh_factors(state):
     for j in range(p):
         state.x[j] = reg_conjugate_gradient(state.point.reg, j, state.w[j])
     state.v[:] = 0.0
-    rows_axpy(state.Vt, None, 0, p, state.x, state.v)
+    rows_axpy(state.columns, None, 0, p, state.x, state.v)
     return 0
-
-
-@announce_batch.register(FactorKeptDual)
-def announce_left_factor(state, order, lo):
-    rows_announce(state.U, order, lo)
-
-
-@fetch_batch.register(FactorKeptDual)
-def fetch_left_factor(state, order, lo, hi, rho):
-    _fetch_first(state.point, order, lo, rho)
-    rows_prefetch(state.U, order, lo, hi)
 
 
 @batch_cost.register(FactorKeptDual)
@@ -216,6 +195,12 @@ def cost_of_factors(state, order, lo, hi):
 
 
 # Matrices -----------------------------------------------------------------------------------
+
+@announce_batch.register(BlockKeptDual)
+@fetch_batch.register(BlockKeptDual)
+def fetch_no_matrices(*_):
+    pass
+
 
 @primal_products.register(BlockKeptDual)
 def products_with_matrices(state, order, lo, hi):
@@ -340,19 +325,16 @@ def dual_cost(operator, r):
 
 @make_dual_state.register(StoredOperator)
 def stored_dual_state(operator, point):
-    n = operator.shape[0]
-    return KeptDual(point, operator.rows, -operator.rmatvec(point.y) / n, float(n))
+    n, p = operator.shape
+    return KeptDual(point, operator.rows, np.zeros(p), float(n))
 
 
 @make_dual_state.register(FactorizedOperator)
 def factor_dual_state(operator, point):
-    U, Vt = DenseRows(operator.U), DenseRows(operator.Vt)
-    u = np.empty(operator.U.shape[1])
-    multiply_transposed(U, point.y, u)
-    n, p = operator.shape
+    U, Vt, (n, p) = operator.U, operator.Vt, operator.shape
     return FactorKeptDual(
-        point, operator.d, U, Vt, -operator.rmatvec(point.y) / n, np.zeros(p), np.zeros_like(u),
-        np.zeros_like(u), float(n),
+        point, operator.d, DenseRows(U), DenseRows(Vt), *np.zeros((2, p)),
+        *np.zeros((2, U.shape[1])), float(n),
     )
 
 

@@ -16,7 +16,7 @@ from ..engine.kernel_cache import njit
 from ..engine.simd import aligned, prefetch
 from ..model.regularizers import reg_prox
 from ..model.regularizers.coasting import coast, coast_and_add, coasting
-from ..operators.row_loops import TILE, SparseRows, row_span, rows_prefetch, rows_size
+from ..operators.row_loops import TILE, SparseRows, row_span, rows_prefetch
 from .iteration import (
     Point,
     announce,
@@ -30,7 +30,7 @@ from .iteration import (
     settle,
     solution,
 )
-from .primal_dual import point_at_zero
+from .primal_dual import cost_of_rows, point_at_zero
 
 
 class Plain(NamedTuple):
@@ -50,6 +50,9 @@ class Summed(NamedTuple):
 
     width: int = 8
 
+
+#: What iterations change beside the point.
+OF_A_RUN = ("memory", "clock", "scale")
 
 #: What the doubles of a coordinate are. Together they are a cache line, or half of one.
 X, W, LAST, DW, BEFORE, TOTAL, POINT, SNAPSHOT = range(8)
@@ -77,10 +80,6 @@ class LazyRows(NamedTuple):
     memory: np.ndarray
     clock: np.ndarray
 
-    def copied(self):
-        """The same with its own memory, but for the matrix and the point."""
-        return self._replace(memory=self.memory.copy(), clock=self.clock.copy())
-
 
 def lazy_rows(problem, rows, dual, kind):
     """At x = 0 and y = 0."""
@@ -104,9 +103,24 @@ def make_up(kind, memory, reg, steps, j, now):
     """Bring the coordinate j up to date, and return what rows are multiplied with."""
 
 
-@generic
+@generic(default=True)
+def note_step(kind, memory, j, new):
+    """Keep what is asked for beside x when x_j becomes `new`."""
+
+
+@njit(inline=True)
 def take_step(kind, memory, reg, j, now, steps, added):
-    """The proximal step of the coordinate j, which must be up to date."""
+    """The proximal step of the coordinate j, which must be up to date.
+
+    It is taken with A'y as if that had changed by r times `added`.
+    """
+    product = memory[j, W] + steps.boost * added
+    new = reg_prox(
+        reg, j, memory[j, X] - entry(steps.tau_over_n, j) * product, entry(steps.tau, j)
+    )
+    note_step(kind, memory, j, new)
+    memory[j, X] = new
+    memory[j, LAST] = now + 1
 
 
 @make_up.register(Plain)
@@ -149,35 +163,14 @@ def make_up_summed(kind, memory, reg, steps, j, now):
     return x
 
 
-@njit(inline=True)
-def stepped(memory, reg, j, steps, added):
-    """x_j after a proximal step with A'y as if it had changed by r times `added`."""
-    product = memory[j, W] + steps.boost * added
-    return reg_prox(
-        reg, j, memory[j, X] - entry(steps.tau_over_n, j) * product, entry(steps.tau, j)
-    )
-
-
-@take_step.register(Plain)
-def take_plain_step(kind, memory, reg, j, now, steps, added):
-    memory[j, X] = stepped(memory, reg, j, steps, added)
-    memory[j, LAST] = now + 1
-
-
-@take_step.register(Extrapolated)
-def take_extrapolated_step(kind, memory, reg, j, now, steps, added):
-    new = stepped(memory, reg, j, steps, added)
+@note_step.register(Extrapolated)
+def note_before(kind, memory, j, new):
     memory[j, BEFORE] = memory[j, X]
-    memory[j, X] = new
-    memory[j, LAST] = now + 1
 
 
-@take_step.register(Summed)
-def take_summed_step(kind, memory, reg, j, now, steps, added):
-    new = stepped(memory, reg, j, steps, added)
-    memory[j, X] = new
+@note_step.register(Summed)
+def note_sum(kind, memory, j, new):
     memory[j, TOTAL] += new
-    memory[j, LAST] = now + 1
 
 
 @dual_half.register(LazyRows)
@@ -260,8 +253,9 @@ def settled_x(state, steps):
 
 
 def settled(state, steps):
-    """A copy in which all coordinates are up to date."""
-    state = state.copied()
+    """The state with a memory of its own, in which all coordinates are up to date."""
+    own = {name: getattr(state, name).copy() for name in OF_A_RUN if hasattr(state, name)}
+    state = state._replace(**own)
     settle(state, steps)
     return state
 
@@ -285,12 +279,8 @@ def fetch_next_rows(state, rows):
     state.clock[1] = at(rows.order, rows.lo) if rows.hi - rows.lo == 1 else -1
 
 
-def cost_of_next_rows(state, rows, columns):
-    return 2 * rows_size(state.rows, rows.order, rows.lo, rows.hi)
-
-
 announce.register(LazyRows)(fetch_next_rows)
-iteration_cost.register(LazyRows)(cost_of_next_rows)
+iteration_cost.register(LazyRows)(cost_of_rows)
 
 
 def moves_lazily(operator, r, s):

@@ -30,7 +30,6 @@ from ..operators.row_loops import (
     TILE,
     DenseRows,
     absorb,
-    discard,
     multiply_transposed,
     rows_axpy,
     rows_dot,
@@ -73,31 +72,34 @@ class ColumnState(NamedTuple):
 
 
 class FactorState(NamedTuple):
-    """Further `kept`, the U'y that an iteration which leaves y as it was returns to."""
+    """U as `rows` and V' as `columns`; w, ybar, z and xbar are their products with U and V.
+
+    Further `kept`, the U'y that an iteration which leaves y as it was returns to.
+    """
 
     point: Point
     dy: np.ndarray
     dx: np.ndarray
     d: int
-    U: DenseRows
-    Vt: DenseRows
-    u: np.ndarray
-    du: np.ndarray
-    ubar: np.ndarray
-    v: np.ndarray
-    dv: np.ndarray
-    vbar: np.ndarray
+    rows: DenseRows
+    columns: DenseRows
+    w: np.ndarray
+    dw: np.ndarray
+    ybar: np.ndarray
+    z: np.ndarray
+    dz: np.ndarray
+    xbar: np.ndarray
     kept: np.ndarray
 
 
 # Rows of A walked, A'y kept ---------------------------------------------------
 
-@row_products.register(RowState)
+@row_products.register(RowState, FactorState)
 def products_with_rows(state, momentum, tile):
     rows_dot(state.rows, tile.order, tile.lo, tile.hi, state.xbar, state.dy)
 
 
-@push_dual.register(RowState)
+@push_dual.register(RowState, FactorState)
 def add_rows(state, boost, tile):
     rows_axpy(state.rows, tile.order, tile.lo, tile.hi, state.dy, state.dw)
 
@@ -137,10 +139,10 @@ def absorb_rows(state, momentum, rows):
 
 @forget.register(RowState)
 def discard_rows(state, rows):
-    discard(state.rows, rows.order, rows.lo, rows.hi, state.dw)
+    absorb(state.rows, rows.order, rows.lo, rows.hi, None, state.dw)
 
 
-@announce.register(RowState)
+@announce.register(RowState, FactorState)
 def fetch_rows(state, rows):
     rows_prefetch(state.rows, rows.order, rows.lo, rows.hi)
 
@@ -180,12 +182,12 @@ def absorb_columns(state, boost, previous):
     absorb(state.columns, previous.order, previous.lo, previous.hi, state.z, state.dz)
 
 
-@column_products.register(ColumnState)
+@column_products.register(ColumnState, FactorState)
 def products_with_columns(state, boost, tile):
     rows_dot(state.columns, tile.order, tile.lo, tile.hi, state.ybar, state.dx)
 
 
-@push_primal.register(ColumnState)
+@push_primal.register(ColumnState, FactorState)
 def add_columns(state, momentum, tile):
     rows_axpy(state.columns, tile.order, tile.lo, tile.hi, state.dx, state.dz)
 
@@ -216,46 +218,21 @@ def _extrapolate(base, delta, factor, bar):
         delta[k] = 0.0
 
 
-@row_products.register(FactorState)
-def products_with_left_factor(state, momentum, tile):
-    rows_dot(state.U, tile.order, tile.lo, tile.hi, state.vbar, state.dy)
-
-
-@push_dual.register(FactorState)
-def add_left_factor(state, boost, tile):
-    rows_axpy(state.U, tile.order, tile.lo, tile.hi, state.dy, state.du)
-
-
 @turn.register(FactorState)
 def extrapolate_left_product(state, boost, previous):
-    _extrapolate(state.u, state.du, boost, state.ubar)
-
-
-@column_products.register(FactorState)
-def products_with_right_factor(state, boost, tile):
-    rows_dot(state.Vt, tile.order, tile.lo, tile.hi, state.ubar, state.dx)
-
-
-@push_primal.register(FactorState)
-def add_right_factor(state, momentum, tile):
-    rows_axpy(state.Vt, tile.order, tile.lo, tile.hi, state.dx, state.dv)
+    _extrapolate(state.w, state.dw, boost, state.ybar)
 
 
 @close.register(FactorState)
 def extrapolate_right_product(state, momentum, rows):
-    _extrapolate(state.v, state.dv, momentum, state.vbar)
+    _extrapolate(state.z, state.dz, momentum, state.xbar)
 
 
 @forget.register(FactorState)
 def return_to_kept(state, rows):
-    for k in range(state.u.shape[0]):
-        state.u[k] = state.kept[k]
-    _extrapolate(state.v, state.dv, 1.0, state.vbar)
-
-
-@announce.register(FactorState)
-def fetch_left_factor(state, rows):
-    rows_prefetch(state.U, rows.order, rows.lo, rows.hi)
+    for k in range(state.w.shape[0]):
+        state.w[k] = state.kept[k]
+    _extrapolate(state.z, state.dz, 1.0, state.xbar)
 
 
 @iteration_cost.register(FactorState)
@@ -266,34 +243,13 @@ def cost_of_factors(state, rows, columns):
 
 @load.register(FactorState)
 def load_factors(state, operator):
-    multiply_transposed(state.U, state.point.y, state.u)
-    multiply_transposed(state.Vt, state.point.x, state.v)
-    state.vbar[:] = state.v
-    state.kept[:] = state.u
+    multiply_transposed(state.rows, state.point.y, state.w)
+    multiply_transposed(state.columns, state.point.x, state.z)
+    state.xbar[:] = state.z
+    state.kept[:] = state.w
 
 
 # From operators -----------------------------------------------------------------------------
-
-class Arranged(NamedTuple):
-    """A state, and how its vectors are ordered.
-
-    Attributes
-    ----------
-    state : NamedTuple, or an object where the blocks of x are matrices
-    dual, primal : the samplers to use with it
-        Where storage has been arranged by the blocks of a partition, the order is None:
-        x, or y and b, are then in the order of the partition that was given, and a block
-        is contiguous.
-    x_order, y_order : ndarray or None
-        Those orders, None where nothing was rearranged.
-    """
-
-    state: object
-    dual: object
-    primal: object
-    x_order: object
-    y_order: object
-
 
 def primal_dual_state(problem, dual, primal, kind, by_coordinate=False):
     """The state of the primal-dual loop on a problem, at x = 0 and y = 0.
@@ -310,7 +266,13 @@ def primal_dual_state(problem, dual, primal, kind, by_coordinate=False):
 
     Returns
     -------
-    Arranged
+    state : NamedTuple, or an object where the blocks of x are matrices
+    dual, primal : the samplers to use with it
+        Where storage has been arranged by the blocks of a partition, the order is None:
+        x, or y and b, are then in the order of the partition that was given, and a block
+        is contiguous.
+    x_order, y_order : ndarray or None
+        Those orders, None where nothing was rearranged.
     """
     keep = "rows" if dual.inverse_probability >= primal.inverse_probability else "columns"
     state, *used = make_state(problem.operator, problem, keep, dual, primal, kind, by_coordinate)
@@ -318,7 +280,7 @@ def primal_dual_state(problem, dual, primal, kind, by_coordinate=False):
         given.order if sampler.order is None else None
         for given, sampler in zip((primal, dual), reversed(used), strict=True)
     )
-    return Arranged(state, *used, *orders)
+    return state, *used, *orders
 
 
 @singledispatch

@@ -4,7 +4,6 @@ The same calls as for numbers; an iteration is a few large products, so all this
 plain Python and `iterate` runs on it as it is. Dual blocks are handled whole.
 """
 
-import threading
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from ..engine.kernel_cache import njit
 from ..engine.psd_projection import each
 from ..engine.sampling import Partition, Weighted
 from ..engine.symmetric import pack, pack_step, unpack_sum
+from ..engine.threads import kept_by_thread
 from ..model.regularizers import primal_step
 from ..operators.matrix_blocks import BlockOperator, Plans, indices
 from ..operators.rank_one import RankOneOperator
@@ -104,15 +104,10 @@ def ascend_rows(state, rule, steps, rows):
         state.touched[blocks] = True
 
 
-_own = threading.local()
-
-
+@kept_by_thread(1)
 def _block_buffer(shape):
     """Room for one matrix, which stays in the cache of the thread that asks."""
-    buffer = getattr(_own, "buffer", None)
-    if buffer is None or buffer.shape[1:] != shape:
-        buffer = _own.buffer = np.empty((1, *shape))
-    return buffer
+    return np.empty((1, *shape))
 
 
 @primal_half.register(BlockRows)

@@ -33,13 +33,13 @@ from .iteration import (
 from .lazy import (
     Plain,
     Summed,
-    cost_of_next_rows,
     fetch_next_rows,
     fetch_states,
     lazy_rows,
     moves_lazily,
+    settled,
 )
-from .primal_dual import make_state, point_at_zero, stored_state
+from .primal_dual import cost_of_rows, make_state, point_at_zero, stored_state
 
 #: What the doubles of a coordinate are: total = ALPHA_SUM u + BETA_SUM w + REST.
 U, W, REST, SPARE = range(4)
@@ -77,12 +77,6 @@ class ScaledRows(NamedTuple):
     scale: np.ndarray
     clock: np.ndarray
     limit: int
-
-    def copied(self):
-        """The same with its own memory, but for the matrix and the point."""
-        return self._replace(
-            memory=self.memory.copy(), scale=self.scale.copy(), clock=self.clock.copy()
-        )
 
 
 def scaled_rows(problem, rows, dual, kind):
@@ -195,9 +189,7 @@ def renew_all(state, steps):
 
 @solution.register(ScaledRows)
 def renewed_x(state, steps):
-    state = state.copied()
-    settle(state, steps)
-    return state.memory[:, U].copy()
+    return settled(state, steps).memory[:, U].copy()
 
 
 @load.register(ScaledRows)
@@ -206,4 +198,4 @@ def load_scaled(state, operator):
 
 
 announce.register(ScaledRows)(fetch_next_rows)
-iteration_cost.register(ScaledRows)(cost_of_next_rows)
+iteration_cost.register(ScaledRows)(cost_of_rows)

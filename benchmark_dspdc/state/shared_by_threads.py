@@ -22,8 +22,9 @@ from .primal_dual import ColumnState, FactorState, RowState
 #: Integers between counts, so that each has a cache line, and looks at another's between yields.
 APART, PATIENCE = 8, 2000
 
-#: Which fields sum up what the dual and the primal half of an iteration add to a product.
-SUMS = {RowState: ("dw", None), ColumnState: (None, "dz"), FactorState: ("du", "dv")}
+#: Fields, of which a state has one or both, that sum up what the dual and the primal half of an
+#: iteration add to a product.
+SUMS = ("dw", "dz")
 
 
 class Shared(NamedTuple):
@@ -40,17 +41,16 @@ class Shared(NamedTuple):
 
 def longest_sum(state):
     """The longest sum that each thread would have of its own; None if threads cannot share."""
-    if os.name == "posix" and type(state) in SUMS:
-        return max(len(getattr(state, name)) for name in SUMS[type(state)] if name)
+    if os.name == "posix" and isinstance(state, RowState | ColumnState | FactorState):
+        return max(len(getattr(state, name, ())) for name in SUMS)
 
 
 def shares(state, threads):
     """The shares of as many threads in a state that is at its start."""
-    names = SUMS[type(state)]
-    sums = [np.zeros((threads, len(getattr(state, name)) if name else 0)) for name in names]
+    sums = [np.zeros((threads, len(getattr(state, name, ())))) for name in SUMS]
 
     def with_sums_of(*mine):
-        fields = {name: sums[k][mine[k]] for k, name in enumerate(names) if name}
+        fields = {name: sums[k][mine[k]] for k, name in enumerate(SUMS) if hasattr(state, name)}
         return state._replace(dy=np.empty_like(state.dy), dx=np.empty_like(state.dx), **fields)
     counts, whole = np.zeros(threads * APART, dtype=np.int64), with_sums_of(0, 0)
     return [Shared(whole, with_sums_of(me, 0), with_sums_of(0, me), *sums, counts, me)

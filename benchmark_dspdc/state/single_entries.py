@@ -30,7 +30,7 @@ import numpy as np
 
 from ..engine.dispatch import entry, generic
 from ..engine.kernel_cache import njit
-from ..engine.sampling import below, uniform
+from ..engine.sampling import alias_table, below, by_odds, uniform
 from ..engine.simd import prefetch
 from ..engine.symmetric import pack, unpack
 from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient
@@ -50,15 +50,7 @@ class Even(NamedTuple):
 
 
 class Uneven(NamedTuple):
-    """One of many by Walker's alias method.
-
-    Attributes
-    ----------
-    odds : ndarray of shape (count, 2)
-        Of a uniformly drawn k, take it with probability odds[k, 0], else odds[k, 1].
-    total : float
-        Sum of the weights that the probabilities are proportional to.
-    """
+    """One of many by an `alias_table`; `total` is the sum of the weights it was made of."""
 
     odds: np.ndarray
     total: float
@@ -74,19 +66,15 @@ def look_up(table, k):
     """Ask for what the table has at a place."""
 
 
-@generic
+@generic(default=True)
 def decide(table, k, chance):
-    """The random index, from `toss`."""
+    """The random index, from `toss`; the place itself unless a table has odds."""
+    return k
 
 
 @toss.register(Even)
 def toss_even(table, state):
     return below(state, table.count), 0.0
-
-
-@decide.register(Even)
-def decide_even(table, k, chance):
-    return k
 
 
 @toss.register(Uneven)
@@ -102,16 +90,7 @@ def fetch_odds(table, k):
 
 @decide.register(Uneven)
 def decide_by_odds(table, k, chance):
-    # Without a branch, which would be guessed wrong half of the time.
-    other = np.int64(table.odds[k, 1])
-    return other + np.int64(chance < table.odds[k, 0]) * (k - other)
-
-
-@njit(inline=True)
-def pick(table, state):
-    """A random index."""
-    k, chance = toss(table, state)
-    return decide(table, k, chance)
+    return by_odds(table.odds, k, chance)
 
 
 @generic
@@ -129,49 +108,11 @@ def boost_by_square(table, a):
     return table.total / a
 
 
-@njit(allocates=True)
-def _alias_table(weights, total):
-    count = weights.shape[0]
-    odds = np.empty((count, 2))
-    # Small ones are stacked from the left, large ones from the right.
-    stack = np.empty(count, np.uint32)
-    small = 0
-    large = count
-    for k in range(count):
-        odds[k, 0] = weights[k] * (count / total)
-        odds[k, 1] = k
-        if odds[k, 0] < 1.0:
-            stack[small] = k
-            small += 1
-        else:
-            large -= 1
-            stack[large] = k
-    while small > 0 and large < count:
-        small -= 1
-        k = stack[small]
-        other = stack[large]
-        odds[k, 1] = other
-        odds[other, 0] -= 1.0 - odds[k, 0]
-        if odds[other, 0] < 1.0:
-            large += 1
-            stack[small] = other
-            small += 1
-    # What is left is 1 but for rounding; a weight of zero stays one whatever the rounding.
-    for k in range(small):
-        if weights[stack[k]] > 0.0:
-            odds[stack[k], 0] = 1.0
-        else:
-            odds[stack[k], 1] = np.argmax(weights)
-    for k in range(large, count):
-        odds[stack[k], 0] = 1.0
-    return odds
-
-
 def uneven(weights):
     """The table of probabilities proportional to these weights."""
     weights = np.ascontiguousarray(weights, dtype=np.float64).ravel()
     total = float(weights.sum())
-    return Uneven(_alias_table(weights, total), total)
+    return Uneven(alias_table(weights, total), total)
 
 
 def probabilities(table):
@@ -204,11 +145,12 @@ def slots():
 
 
 class DenseEntries(NamedTuple):
-    """Entries of a C-contiguous array."""
+    """Entries of a C-contiguous array; `cost` is that of one and its two uses, as below."""
 
     a: np.ndarray
     table: object
     slots: Slots
+    cost: int = 2
 
 
 class SparseEntries(NamedTuple):
@@ -219,12 +161,13 @@ class SparseEntries(NamedTuple):
     columns: np.ndarray
     table: object
     slots: Slots
+    cost: int = 2
 
 
 class FactorEntries(NamedTuple):
     """A = UV: rows and columns by tables of their own, with 1/r_i and 1/c_j."""
 
-    d: int
+    cost: int
     U: np.ndarray
     Vt: np.ndarray
     rows: object
@@ -380,18 +323,7 @@ def add_entries(entries, count, random, point):
             i, j, weight = collect(entries, slot)
             point.of_y[i] += weight * point.dx[j]
             point.of_x[j] += weight * point.dy[i]
-    return entry_cost(entries) * count
-
-
-@generic(default=True)
-def entry_cost(entries):
-    """Multiply-adds of an entry and its two uses."""
-    return 2
-
-
-@entry_cost.register(FactorEntries)
-def factor_entry_cost(entries):
-    return entries.d + 2
+    return entries.cost * count
 
 
 @generic(default=True)
@@ -508,7 +440,8 @@ def _single_blocks(operator, blocks):
 @njit
 def _pick_many(table, state, out):
     for k in range(out.shape[0]):
-        out[k] = pick(table, state)
+        place, chance = toss(table, state)
+        out[k] = decide(table, place, chance)
 
 
 @njit(nogil=True)
@@ -555,17 +488,17 @@ class Sampling(NamedTuple):
         Entries that can be drawn.
     constant : float
         |B|^2_pi of the module, or an upper bound of it.
-    kind : str
-        What is known of it.
     cost : float
         Multiply-adds of an entry, on average.
+    kind : str
+        What is known of the constant.
     """
 
     entries: object
     count: int
     constant: float
-    kind: str
-    cost: float
+    cost: float = 2.0
+    kind: str = "exact"
 
 
 @singledispatch
@@ -574,31 +507,24 @@ def entries_of(operator, nonuniform):
     raise TypeError(f"entries of {type(operator).__name__} cannot be drawn")
 
 
-def _stored_constant(operator, nonuniform, rows, columns):
-    """|B|^2_pi of stored entries, of which these rows and columns are not zero."""
+def _stored_constant(operator, nonuniform, count, longest):
+    """|B|^2_pi of so many stored entries that are not zero, the most in a row or column given."""
     if nonuniform:
-        longest = max(np.bincount(rows).max(), np.bincount(columns).max())
         return float(operator.row_norms2.sum()) * float(longest)
-    return len(rows) * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
+    return count * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
 
 
 @entries_of.register(DenseOperator)
 def dense_entries(operator, nonuniform):
-    A = operator.A
-    if np.all(A):
-        n, p = A.shape
-        if nonuniform:
-            table, constant = uneven(A * A), float(operator.row_norms2.sum()) * max(n, p)
-        else:
-            table = Even(A.size)
-            constant = A.size * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
-        return Sampling(DenseEntries(A, table, slots()), A.size, constant, "exact", 2.0)
-    rows, columns = np.nonzero(A)
-    if len(rows) > A.size // 2 and nonuniform:
-        # Zeros are never drawn.
-        constant = _stored_constant(operator, nonuniform, rows, columns)
-        return Sampling(DenseEntries(A, uneven(A * A), slots()), len(rows), constant, "exact", 2.0)
-    return _listed(operator, nonuniform, A[rows, columns], rows, columns)
+    A, count = operator.A, np.count_nonzero(operator.A)
+    # By squares, zeros are never drawn.
+    if count < A.size and not (nonuniform and count > A.size // 2):
+        rows, columns = np.nonzero(A)
+        return _listed(operator, nonuniform, A[rows, columns], rows, columns)
+    longest = max(np.count_nonzero(A, axis=axis).max() for axis in (0, 1))
+    table = uneven(A * A) if nonuniform else Even(A.size)
+    constant = _stored_constant(operator, nonuniform, count, longest)
+    return Sampling(DenseEntries(A, table, slots()), count, constant)
 
 
 @entries_of.register(SparseOperator)
@@ -613,17 +539,21 @@ def sparse_entries(operator, nonuniform):
 
 def _listed(operator, nonuniform, data, rows, columns):
     if not len(data):
-        return Sampling(_nothing(), 0, 0.0, "exact", 2.0)
+        return _nothing()
     table = uneven(data * data) if nonuniform else Even(len(data))
-    return Sampling(
-        SparseEntries(data, rows.astype(np.uint32), columns.astype(np.uint32), table, slots()),
-        len(data),
-        _stored_constant(operator, nonuniform, rows, columns), "exact", 2.0,
-    )
+    constant = _listed_constant(operator, nonuniform, rows, columns)
+    places = rows.astype(np.uint32), columns.astype(np.uint32)
+    return Sampling(SparseEntries(data, *places, table, slots()), len(data), constant)
+
+
+def _listed_constant(operator, nonuniform, rows, columns):
+    longest = max(np.bincount(rows).max(), np.bincount(columns).max())
+    return _stored_constant(operator, nonuniform, len(rows), longest)
 
 
 def _nothing():
-    return SparseEntries(np.zeros(0), *np.zeros((2, 0), dtype=np.uint32), Even(0), slots())
+    none = np.zeros((2, 0), dtype=np.uint32)
+    return Sampling(SparseEntries(np.zeros(0), *none, Even(0), slots()), 0, 0.0)
 
 
 @entries_of.register(FactorizedOperator)
@@ -633,19 +563,17 @@ def factor_entries(operator, nonuniform):
     if not nonuniform:
         constant = n * p * float(max(operator.row_norms2.max(), operator.column_norms2.max()))
         entries = FactorEntries(
-            operator.d, U, Vt, Even(n), Even(p), np.full(n, float(n)), np.full(p, float(p)),
+            operator.d + 2, U, Vt, Even(n), Even(p), np.full(n, float(n)), np.full(p, float(p)),
             slots(),
         )
-        return Sampling(entries, n * p, constant, "exact", operator.d + 2.0)
+        return Sampling(entries, n * p, constant, operator.d + 2.0)
     found = [
         _product(operator, np.maximum(r, 0.0), np.maximum(c, 0.0)) for r, c in (
             (np.einsum("ij,ij->i", U, U), np.einsum("ij,ij->i", Vt, Vt)),
             (operator.row_norms2, operator.column_norms2),
         ) if r.max() > 0.0 and c.max() > 0.0
     ]
-    if not found:
-        return Sampling(_nothing(), 0, 0.0, "exact", 2.0)
-    return min(found, key=lambda sampling: sampling.constant)
+    return min(found, key=lambda sampling: sampling.constant, default=_nothing())
 
 
 def _product(operator, r, c):
@@ -661,8 +589,8 @@ def _product(operator, r, c):
         quadratic_forms(scaled_U, gram(scaled_Vt)).max(),
         quadratic_forms(scaled_Vt, gram(scaled_U)).max(),
     ))
-    entries = FactorEntries(operator.d, U, Vt, uneven(r), uneven(c), *boosts, slots())
-    return Sampling(entries, r.size * c.size, constant, "exact", operator.d + 2.0)
+    entries = FactorEntries(operator.d + 2, U, Vt, uneven(r), uneven(c), *boosts, slots())
+    return Sampling(entries, r.size * c.size, constant, operator.d + 2.0)
 
 
 @entries_of.register(BlockOperator)
@@ -682,7 +610,7 @@ def block_entries(operator, nonuniform):
         if not operator._one_group:
             cost /= max(1.0, len(values) / operator.shape[0])
     if not len(values):
-        return Sampling(kind(operator, Even(0), rows, columns, values), 0, 0.0, "exact", cost)
+        return Sampling(kind(operator, Even(0), rows, columns, values), 0, 0.0, cost)
     if nonuniform:
         table = uneven(values ** 2)
         boosts = table.total / values ** 2
@@ -690,5 +618,5 @@ def block_entries(operator, nonuniform):
         table, boosts = Even(len(values)), np.full(len(values), float(len(values)))
     return Sampling(
         kind(operator, table, rows, columns, boosts), len(values),
-        _stored_constant(norms, nonuniform, rows, columns), "upper bound (Frobenius norms)", cost,
+        _listed_constant(norms, nonuniform, rows, columns), cost, "upper bound (Frobenius norms)",
     )

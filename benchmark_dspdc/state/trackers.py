@@ -27,8 +27,8 @@ from .lazy import (
     W,
     X,
     make_up,
+    note_step,
     settled,
-    take_step,
 )
 from .primal_dual import FactorState, RowState
 from .primal_dual_matrices import BlockRows
@@ -178,10 +178,10 @@ def blend_factors(state, points):
     mix, x = points.mix, state.point.x
     for j in range(x.shape[0]):
         _follow_coordinate(points, x, j)
-    for k in range(state.v.shape[0]):
-        image = points.held[k] + mix.tau1 * state.v[k]
+    for k in range(state.z.shape[0]):
+        image = points.held[k] + mix.tau1 * state.z[k]
         points.held[k] = mix.tau2 * points.based[k] + mix.beta * image
-        state.vbar[k] = mix.tau1 * state.v[k] + points.held[k]
+        state.xbar[k] = mix.tau1 * state.z[k] + points.held[k]
 
 
 @blend.register(BlockRows)
@@ -201,12 +201,7 @@ def points_are_kept_where_x_moves(state, points):
 @singledispatch
 def points_of(state, mix):
     """`Points` at zero."""
-    return Points(mix, *np.zeros((4, *state.point.x.shape)), *np.zeros((2, 0)))
-
-
-@points_of.register(FactorState)
-def points_of_factors(state, mix):
-    width = state.v.shape[0]
+    width = len(state.z) if isinstance(state, FactorState) else 0
     return Points(mix, *np.zeros((4, *state.point.x.shape)), *np.zeros((2, width)))
 
 
@@ -236,9 +231,9 @@ def begin_matrices_at(state, points):
 
 @begin_at.register(FactorState)
 def begin_factors_at(state, points):
-    multiply_transposed(state.Vt, points.hold, points.held)
-    multiply_transposed(state.Vt, points.snapshot, points.based)
-    state.vbar[:] = points.mix.tau1 * state.v + points.held
+    multiply_transposed(state.columns, points.hold, points.held)
+    multiply_transposed(state.columns, points.snapshot, points.based)
+    state.xbar[:] = points.mix.tau1 * state.z + points.held
 
 
 @singledispatch
@@ -267,24 +262,12 @@ def _glide(mix, coasting, j, k, drift, z, point, total, snapshot):
     slow = (mix.tau1 * a * over_gap) * (z - rest)
     fast = point - fixed - slow
     # beta is at most 1/2.
-    faded = 0.0 if k > 80 else _power(beta, k)
+    faded = 0.0 if k > 80 else beta ** k
     total = (
         power * total + fixed * (sums * over_step) + k * power * slow
         + fast * ((beta * over_gap) * (power - faded))
     )
     return power * z - sums * drift, fixed + slow * power + fast * faded, total
-
-
-@njit(inline=True)
-def _power(base, k):
-    """base^k by squaring."""
-    result = 1.0
-    while k > 0:
-        if k % 2 == 1:
-            result *= base
-        base *= base
-        k //= 2
-    return result
 
 
 @make_up.register(Blended)
@@ -311,12 +294,8 @@ def make_up_blended(mix, memory, reg, steps, j, now):
     return mix.tau1 * z + mix.tau2 * snapshot + mix.beta * point
 
 
-@take_step.register(Blended)
-def take_blended_step(mix, memory, reg, j, now, steps, added):
-    product = memory[j, W] + steps.boost * added
-    z = reg_prox(reg, j, memory[j, X] - steps.tau_over_n * product, steps.tau)
-    point = mix.tau2 * memory[j, SNAPSHOT] + mix.beta * memory[j, POINT] + mix.tau1 * z
-    memory[j, X] = z
+@note_step.register(Blended)
+def note_blended(mix, memory, j, new):
+    point = mix.tau2 * memory[j, SNAPSHOT] + mix.beta * memory[j, POINT] + mix.tau1 * new
     memory[j, POINT] = point
     memory[j, TOTAL] = mix.decay * memory[j, TOTAL] + point
-    memory[j, LAST] = now + 1

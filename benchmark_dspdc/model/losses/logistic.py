@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ...engine.kernel_cache import njit
 from .loss import dual_prox, loss_conjugate, loss_derivative, loss_value, nearest_in_domain
-from .smoothed_hinge import clipped
+from .smoothed_hinge import nearest_to_hinge_domain
 
 
 class Logistic(NamedTuple):
@@ -48,9 +48,7 @@ def logistic_conjugate(loss, beta, b):
     return value
 
 
-@nearest_in_domain.register(Logistic)
-def nearest_to_logistic_domain(loss, beta, b):
-    return clipped(beta, b)
+nearest_in_domain.register(Logistic)(nearest_to_hinge_domain)
 
 
 @njit(inline=True)

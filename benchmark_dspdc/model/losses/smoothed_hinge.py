@@ -3,7 +3,6 @@
 import math
 from typing import NamedTuple
 
-from ...engine.kernel_cache import njit
 from .loss import dual_prox, loss_conjugate, loss_derivative, loss_value, nearest_in_domain
 
 
@@ -14,12 +13,6 @@ class SmoothedHinge(NamedTuple):
 
     classification = True
     dual_nanoseconds = 0.0
-
-
-@njit(inline=True)
-def clipped(beta, b):
-    """The nearest value with -b beta in [0, 1]."""
-    return -b * min(max(-b * beta, 0.0), 1.0)
 
 
 @loss_value.register(SmoothedHinge)
@@ -47,7 +40,8 @@ def hinge_conjugate(loss, beta, b):
 
 @nearest_in_domain.register(SmoothedHinge)
 def nearest_to_hinge_domain(loss, beta, b):
-    return clipped(beta, b)
+    # That is where -b beta is in [0, 1].
+    return -b * min(max(-b * beta, 0.0), 1.0)
 
 
 @dual_prox.register(SmoothedHinge)

@@ -27,7 +27,7 @@ class ElasticNet(NamedTuple):
 
     def checked(self):
         """The same with its constants as floats, or a ValueError."""
-        return ElasticNet(
+        return type(self)(
             check_number(self.lambda1, "lambda1", 0.0),
             check_number(self.lambda2, "lambda2", 0.0, strict=True),
         )

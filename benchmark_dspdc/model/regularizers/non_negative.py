@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ...engine.checks import check_number
+from .elastic_net import ElasticNet
 from .regularizer import (
     ONE_PHASE,
     TO_ZERO,
@@ -22,12 +22,7 @@ class NonNegative(NamedTuple):
     lambda1: float = 0.0
     lambda2: float = 1e-2
 
-    def checked(self):
-        """The same with its constants as floats, or a ValueError."""
-        return NonNegative(
-            check_number(self.lambda1, "lambda1", 0.0),
-            check_number(self.lambda2, "lambda2", 0.0, strict=True),
-        )
+    checked = ElasticNet.checked
 
 
 @reg_modulus.register(NonNegative)

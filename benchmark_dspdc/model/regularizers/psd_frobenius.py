@@ -226,10 +226,7 @@ def psd_augmented(reg, kappa):
     return other
 
 
-@for_steps.register(PSDFrobenius)
-def psd_for_steps(reg, moduli):
-    other = reg.of_a_run(moduli)
-    return other, other.weights
+for_steps.register(PSDFrobenius)(PSDFrobenius.of_a_run)
 
 
 @miniature.register(PSDFrobenius)

@@ -169,12 +169,12 @@ def augmented(reg, kappa):
 
 @singledispatch
 def for_steps(reg, moduli):
-    """The regulariser for one run of a method, and w_j = lam/lam_j for the operator's norms.
+    """The regulariser for one run of a method.
 
     `moduli` is "each" or "least": steps by each block's own lam_j, or by the least of
-    them. The weights are None where all coordinates are alike.
+    them. Where these differ it has `weights` w_j = lam/lam_j for the operator's norms.
     """
-    return reg, None
+    return reg
 
 
 @singledispatch
