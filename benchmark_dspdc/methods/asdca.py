@@ -13,11 +13,10 @@ from ..engine.symmetric import pack
 from ..model.losses import conjugate_sum, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
-from .dual_ascent import DualAscent
-from .sdca import SDCA
+from .dual_ascent import DualAscent, DualAscentMethod
 
 
-class ASDCA(SDCA):
+class ASDCA(DualAscentMethod):
     """Accelerated SDCA: a proximal-point loop with extrapolation around SDCA.
 
     Parameters

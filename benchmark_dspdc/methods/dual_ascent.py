@@ -18,11 +18,13 @@ from ..engine.sampling import (
     weighted,
     weighted_block,
 )
+from ..model.losses import dual_prox
 from ..state import dual_cost, dual_state
 from ..state.dual import announce_batch, batch_cost, fetch_batch, primal_products, push, refresh
 from ..state.iteration import Ascent, dual_step
 from ..theory import steps as formulas
 from ..theory.coupling_constant import normalised_norms2, sampled_norm2
+from .method import Method
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16
@@ -191,6 +193,24 @@ class DualAscent:
     def iterations_per_pass(self):
         operator = self.problem.operator
         return operator.multiply_adds / dual_cost(operator, self.n_blocks)
+
+
+class DualAscentMethod(Method):
+    """A method that is this loop, made by `setup` as `_ascent`, or one around it."""
+
+    requires = (dual_prox,)
+    _ascent = None
+
+    def _run(self, n_iterations):
+        self._ascent.advance(n_iterations)
+
+    @property
+    def y(self):
+        return self._ascent.y.copy()
+
+    @property
+    def iterations_per_pass(self):
+        return self._ascent.iterations_per_pass
 
 
 def _scales(operator, blocks, scaling, rng):

@@ -16,13 +16,11 @@ P. Zhao, T. Zhang. Stochastic optimization with importance sampling for
 regularized loss minimization. ICML 2015 (probabilities).
 """
 
-from ..model.losses import dual_prox
 from ..theory.importance import check_order
-from .dual_ascent import DualAscent
-from .method import Method
+from .dual_ascent import DualAscent, DualAscentMethod
 
 
-class SDCA(Method):
+class SDCA(DualAscentMethod):
     """Stochastic dual coordinate ascent.
 
     Parameters
@@ -52,7 +50,6 @@ class SDCA(Method):
     """
 
     name = "sdca"
-    requires = (dual_prox,)
 
     @classmethod
     def validate(cls, problem, **options):
@@ -66,17 +63,6 @@ class SDCA(Method):
         )
         self.info.update(self._ascent.info)
 
-    def _run(self, n_iterations):
-        self._ascent.advance(n_iterations)
-
     @property
     def x(self):
         return self.problem.primal_from_dual(self._ascent.y)
-
-    @property
-    def y(self):
-        return self._ascent.y.copy()
-
-    @property
-    def iterations_per_pass(self):
-        return self._ascent.iterations_per_pass
