@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse
 from conftest import make_problem
+from frames import curve, runs
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -121,51 +122,50 @@ def arrays(shape):
 
 any_array = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4).flatmap(arrays)
 
-#: Bytes of a file that are other ones, by their place; None is its end.
-damage = mostly(st.just([]), st.lists(
-    st.tuples(st.floats(0, 1), st.none() | st.integers(0, 255)), min_size=1, max_size=3,
-))
+def changes(pieces):
+    """Pieces of bytes that are put over those of a file, by their place; None is its end."""
+    return mostly(st.just([]), st.lists(
+        st.tuples(st.floats(0, 1), st.none() | pieces), min_size=1, max_size=3,
+    ), 3)
 
 
-def damaged(content, changes):
-    content = bytearray(content)
-    for where, byte in changes:
-        if content:
-            place = int(where * (len(content) - 1))
-            content[place:] = b"" if byte is None else bytes([byte]) + content[place + 1:]
-    return bytes(content)
+def changed(content, changes):
+    for where, piece in changes:
+        place = int(where * len(content))
+        rest = b"" if piece is None else piece + content[place + len(piece):]
+        content = content[:place] + rest
+    return content
+
+
+damage = changes(st.binary(min_size=1, max_size=1))
 
 
 # LIBSVM files -------------------------------------------------------------------------
 
 words = st.one_of(
     numbers.map(repr), st.integers(-1, 30).map(str), st.text(max_size=5), st.sampled_from((
-        "1e999", "-1e-999", "nan", "inf", "0x10", "1_0", "+1", "1e", "1d3", ".", "-", "1,2", "",
-        "1e12", "1000000000000", "4294967297", "2147483647", "268435456", "1048577",
-        "99999999999999999999", "qid", "\u0663", ":", "#", "1" * 400, "# note", "\v", "\x1c", "\0",
+        "1e999", "-1e-999", "nan", "inf", "0x10", "1_0", "+1", "1e", "1d3", ".", "-", "1,2", " ",
+        "1e12", "1000000000000", "4294967297", "2147483647:1", " 268435456:1", "1048577:1", "\r",
+        "99999999999999999999", "qid", "\u0663", ":", "#", "1" * 400, "# note", "\v", "\t", "\0",
+        "\r\n", "\n\n", "\x1c", " 1:1 ", ": ", "\n1 ",
     )),
-)
+).map(lambda word: word.encode("utf-8", "surrogatepass"))
 
 
 @st.composite
-def lines(draw, word):
-    """A line whose words are those of a strategy, now and then."""
-    entries = draw(st.dictionaries(st.integers(1, 9), mostly(("1", "-2e-3", "7.5"), word, 12)))
-    more = draw(mostly(st.just([]), st.lists(word | st.builds("{}:{}".format, word, word)), 6))
-    parts = [draw(mostly(("1", "-1", "2", "0.5"), word, 12))]
-    parts += [f"{index}:{entries[index]}" for index in sorted(entries)] + more
-    ending = draw(mostly(st.just("\n"), st.sampled_from(("\r\n", "\r", "", "\n\n", "\r\r\n")), 6))
-    return draw(mostly(st.just(" "), st.sampled_from(("  ", "\t")), 6)).join(parts) + ending
+def texts(draw):
+    """Of a good file."""
+    rows = st.tuples(st.sampled_from(("1", "-1", "2", "0.5")), st.sets(st.integers(1, 9)))
+    return "".join(
+        f"{label} {' '.join(f'{k}:{7.5 / k - 2:.3g}' for k in sorted(entries))}\n"
+        for label, entries in draw(st.lists(rows, min_size=1, max_size=6))
+    ).encode()
 
 
 PACKS = {"": bytes, "bz2": bz2.compress, "gz": gzip.compress, "xz": lzma.compress}
-texts = st.sampled_from((st.sampled_from(("1", "2")), words)).flatmap(
-    lambda word: st.lists(lines(word), min_size=1, max_size=6)
-).map(lambda made: "".join(made).encode("utf-8", "surrogatepass"))
-
 libsvm_cases = st.fixed_dictionaries(dict(
-    text=mostly(texts, st.binary(max_size=60), 30), times=mostly((1,), st.just(3000), 60),
-    pack=mostly(("",), st.sampled_from(sorted(PACKS)), 3), damage=damage,
+    text=mostly(texts(), st.binary(max_size=60), 30), times=mostly((1,), st.just(3000), 60),
+    words=changes(words), pack=mostly(("",), st.sampled_from(sorted(PACKS)), 3), damage=damage,
     name=mostly(("set",), odd | st.sampled_from((
         "a9a", "../x", "a\0b", ".x", "x" * 200, "set_test", "duke breast-cancer", "yeast",
     )), 12),
@@ -175,7 +175,8 @@ libsvm_cases = st.fixed_dictionaries(dict(
 
 def run_libsvm(case, folder):
     file = folder / "file"
-    file.write_bytes(damaged(PACKS[case["pack"]](case["text"] * case["times"]), case["damage"]))
+    text = changed(case["text"], case["words"]) * case["times"]
+    file.write_bytes(changed(PACKS[case["pack"]](text), case["damage"]))
     with mock.patch.dict(os.environ, LIBSVMDATA_HOME=str(folder / "home")):
         found = import_file(case["name"], file, case["n_features"], case["max_bytes"])
         # What was imported is read back, and only the cache was written to.
@@ -391,8 +392,6 @@ names = st.one_of(
     st.text(max_size=6), st.text(alphabet="[]=,.()DSPC1e-'\"", max_size=12),
     st.sampled_from(("\x1b[2J", "\u202e", "a\nb", "x" * 1001, "\u0663", "m[" + "-" * 200)),
 ).map(lambda name: name.encode("utf-8", "replace").decode())
-#: Columns of numbers that every result has, but for that of the repetition; and others.
-MEASURED = tuple(c for c in results.REQUIRED if c not in results.RUN)
 OPTIONAL = (
     "objective_own_gap", "objective_coordinate_updates", "objective_eigendecompositions",
     "objective_predicted_rate", "objective_test_accuracy", "objective_test_error",
@@ -423,18 +422,19 @@ def result_cases(draw):
     def some(values):
         return mostly(draw(st.lists(st.sampled_from(values), min_size=1, max_size=2)), names, 20)
     # Mostly one repetition, of which a baseline can be made.
-    runs = draw(st.lists(st.tuples(
-        some(DATASETS), some(OBJECTIVES), mostly(SOLVERS, names, 20),
-        mostly((0,), st.integers(0, 2), 5), st.integers(1, 4),
-    ), min_size=1, max_size=4))
-    count = sum(run[-1] for run in runs)
-    optional = draw(st.lists(st.sampled_from(OPTIONAL), max_size=5, unique=True))
-    values = draw(st.sampled_from((st.floats(1e-9, 10), st.floats(0, 2) | numbers)))
-    changed = st.sampled_from((*results.REQUIRED, *optional))
+    curves = st.fixed_dictionaries(dict(
+        solver=mostly(SOLVERS, names, 20), decade=st.floats(1e-9, 10), dataset=some(DATASETS),
+        objective=some(OBJECTIVES), rep=mostly((0,), st.integers(0, 2), 5),
+        to=st.floats(1e-12, 1), eigs=st.integers(0, 2), points=st.integers(1, 4),
+    ))
+    column = st.sampled_from((*results.REQUIRED, *OPTIONAL))
+    values = st.lists(st.floats(0, 2) | numbers, min_size=1, max_size=9)
     return dict(
-        runs=runs, columns={name: draw(listed(values, count)) for name in (*MEASURED, *optional)},
+        curves=draw(st.lists(curves, min_size=1, max_size=4)),
+        # Of all columns but the names.
+        values=draw(st.dictionaries(column.filter(lambda c: c not in results.NAMES), values)),
         changes=draw(mostly(
-            st.just({}), st.dictionaries(changed, st.sampled_from(CHANGES), max_size=2), 2)),
+            st.just({}), st.dictionaries(column, st.sampled_from(CHANGES), max_size=2), 2)),
         compression=draw(st.sampled_from(("snappy", "zstd", "none"))), damage=draw(damage),
         times=draw(mostly((1,), st.just(2), 10)),
         # Pictures take a second.
@@ -447,25 +447,24 @@ def column_of(values, change):
         return pa.array(values).dictionary_encode()
     if change == "holes":
         return pa.array([None if k % 2 else value for k, value in enumerate(values)])
-    if change in TYPES and not isinstance(values, list):
+    if change in TYPES and values.dtype.kind in "if":
         return pa.array(values).cast(change, safe=False)
     return pa.array([change] * len(values)) if change in VALUES else pa.array(values)
 
 
 def parquet_of(case, file, turn=0):
-    """Write the file that a case describes, with the numbers of each column moved by some rows."""
-    rows = [run[:-1] for run in case["runs"] for _ in range(run[-1])]
-    lists = {name: [row[k] for row in rows] for k, name in enumerate(results.RUN)}
-    for name, values in case["columns"].items():
-        lists[name] = np.roll(np.array(values, dtype=float), turn)
+    """Write the file that a case describes, with odd values moved by some rows."""
+    frame = runs(*(curve(**options) for options in case["curves"]))
+    for column, values in case["values"].items():
+        frame[column] = np.resize(np.roll(np.array(values, dtype=float), turn), len(frame))
     made = []
-    for name, values in lists.items():
-        change = case["changes"].get(name, "none")
+    for column, change in (dict.fromkeys(frame, "none") | case["changes"]).items():
         times = 0 if change == "missing" else 2 if change == "twice" else 1
-        made += [(name, column_of(values, change))] * times
-    table = pa.table([column for _, column in made], names=[name for name, _ in made])
+        values = frame.get(column, frame["time"]).to_numpy()
+        made += [(column, column_of(values, change))] * times
+    table = pa.table([values for _, values in made], names=[column for column, _ in made])
     pq.write_table(table, file, compression=case["compression"])
-    file.write_bytes(damaged(file.read_bytes(), case["damage"]))
+    file.write_bytes(changed(file.read_bytes(), case["damage"]))
     return file
 
 
@@ -520,9 +519,9 @@ def run_results(case, folder):
 RESULTS = Surface(
     result_cases(), run_results,
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
-    r"has a finite gap|is too large: .* allowed|no column|of \d+ repetitions|column base_seed of "
-    r"the result holds|the seeds are |runs of the (baseline|result) are not in|ended after \d+ of "
-    r"\d+ checks",
+    r"has a finite gap|none of the files is a result|is too large: .* allowed|no column"
+    r"|of \d+ repetitions|column base_seed of the result holds|the seeds are |runs of the "
+    r"(baseline|result) are not in|ended after \d+ of \d+ checks",
 )
 
 SURFACES = {
