@@ -61,10 +61,10 @@ def processes(word):
     return [int(number) for number in found.stdout.split()]
 
 
-def wait_until(condition, why=lambda: ""):
+def wait_until(condition):
     end = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < end, why()
+        assert time.monotonic() < end
         time.sleep(0.02)
 
 
@@ -97,6 +97,11 @@ class Place:
         assert self.start(*self.command(config), *options).wait(120) == 0, self.said
         (file,) = {*self.files} - before
         return pd.read_parquet(file)
+
+    def compile(self):
+        # Code just compiled was seen to differ from that in the cache in the last bits of sums.
+        self.run(SHORT, "--no-cache", "--n-repetitions", "1")
+        self.end_all()
 
     @property
     def said(self):
@@ -283,9 +288,7 @@ def test_a_run_that_is_late_is_stopped_and_keeps_what_was_measured(place):
 
 @pytest.mark.nightly
 def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(place):
-    # Code just compiled was seen to differ from that in the cache in the last bits of sums.
-    place.run(SHORT, "--no-cache", "--n-repetitions", "1")
-    place.end_all()
+    place.compile()
     run = place.start(*place.command(MANY))
     wait_until(lambda: place.finished >= 1 or run.poll() is not None)
     run.kill()
@@ -306,8 +309,7 @@ def test_a_killed_run_goes_on_from_the_cache_and_ends_with_the_same_figures(plac
 
 @pytest.mark.nightly
 def test_runs_at_once_in_one_checkout_have_the_same_figures(place):
-    place.run(SHORT, "--no-cache", "--n-repetitions", "1")
-    place.end_all()
+    place.compile()
     # Of two with one cache the slower may take all curves from the other; the third takes none.
     options = ((), (), ("--no-cache",))
     for run in [place.start(*place.command(SHORT), *more) for more in options]:
