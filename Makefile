@@ -53,7 +53,7 @@ nightly: $(VENV)/.ready-test
 
 fuzz: $(VENV)/.ready-test
 	FUZZ_CASES=$(CASES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n $(or $(JOBS),auto) \
-	  --dist load -k made_up_at_random tests/test_fuzz.py
+	  --dist load -o faulthandler_timeout=3600 -o faulthandler_exit_on_timeout=true tests/test_fuzz.py
 
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed

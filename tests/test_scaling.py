@@ -1,10 +1,9 @@
-"""Curves on other processes: a real dask scheduler with two workers, and submitit's jobs."""
+"""Curves on other processes: dask's workers, and submitit's jobs."""
 
-import json
 import os
 import re
+import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -13,7 +12,10 @@ import pytest
 import yaml
 from benchopt.parallel_backends.slurm_executor import get_slurm_executor, merge_slurm_configs
 from conftest import REPO, assert_same_rows, copy_of_benchmark, run
-from distributed import Client
+from distributed import Client, LocalCluster
+
+#: What workers load first.
+PLUGINS = "benchmark_dspdc.bench.plugins"
 
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=0.0001]"],
@@ -25,50 +27,6 @@ CONFIG = {
     "solver": ["DSPDC[m=0.1,q=0.5,Lambda=partition]", "SDCA"],
     "n-repetitions": 2, "max-runs": 25, "timeout": 300,
 }
-
-
-class Cluster:
-    """A scheduler and two workers, each a process, on the loopback interface."""
-
-    def __init__(self, folder):
-        self.folder, self.processes = folder, []
-        self.start("scheduler", "--port", 0, "--dashboard-address", "127.0.0.1:0")
-        for k in range(2):
-            self.start("worker", "--name", f"worker-{k}", "--nthreads", 1, "--no-nanny",
-                       "--memory-limit", 0, "--no-dashboard", "--local-directory", folder)
-        file, end = folder / "scheduler.json", time.monotonic() + 60
-        while not file.exists():
-            assert time.monotonic() < end, folder.joinpath("scheduler.log").read_text()
-            time.sleep(0.05)
-        self.client = Client(address=json.loads(file.read_text())["address"])
-        self.client.wait_for_workers(2, timeout=60)
-        self.addresses = {pid: address for address, pid in self.client.run(os.getpid).items()}
-        # What configs/dask.yml says, at the address of this scheduler.
-        config = yaml.safe_load((REPO / "configs" / "dask.yml").read_text())
-        self.config = folder / "parallel.yml"
-        self.config.write_text(
-            yaml.safe_dump(config | {"dask_address": self.client.scheduler.address})
-        )
-
-    def start(self, kind, *options):
-        common = (
-            "--scheduler-file", self.folder / "scheduler.json", "--host", "127.0.0.1",
-            "--preload", "benchmark_dspdc.bench.plugins",
-        )
-        with self.folder.joinpath(f"{kind}.log").open("a") as output:
-            self.processes.append(subprocess.Popen(
-                [sys.executable, "-m", "dask", kind, *map(str, common + options)], cwd=REPO,
-                stdout=output, stderr=subprocess.STDOUT,
-            ))
-
-    def is_at_work(self, worker):
-        return bool(self.client.processing()[self.addresses[worker.pid]])
-
-    def close(self):
-        self.client.close()
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -86,30 +44,40 @@ def sequential(folder):
 
 
 @pytest.fixture(scope="module")
-def cluster(folder):
-    started = Cluster(folder)
-    yield started
-    started.close()
+def client(folder):
+    """Of a scheduler with two workers, each a process."""
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None,
+        preload=PLUGINS, local_directory=folder,
+    ) as cluster, Client(cluster) as client:
+        # What configs/dask.yml says, at the address of this scheduler.
+        config = yaml.safe_load((REPO / "configs" / "dask.yml").read_text())
+        config["dask_address"] = cluster.scheduler_address
+        (folder / "parallel.yml").write_text(yaml.safe_dump(config))
+        yield client
 
 
-@pytest.mark.nightly
-def test_workers_give_the_rows_of_a_sequential_run(cluster, sequential, folder):
-    frame, shown = run(folder, CONFIG, "dask", "--parallel-config", cluster.config)
+def on_workers(folder, name):
+    frame, shown = run(folder, CONFIG, name, "--parallel-config", folder / "parallel.yml")
     assert "Distributed run with backend: dask" in shown
-    assert_same_rows(sequential, frame)
+    return frame
 
 
 @pytest.mark.nightly
-def test_a_worker_killed_in_the_middle_loses_nothing(cluster, sequential, folder):
+def test_workers_give_the_rows_of_a_sequential_run(client, sequential, folder):
+    assert_same_rows(sequential, on_workers(folder, "dask"))
+
+
+@pytest.mark.nightly
+def test_a_worker_killed_in_the_middle_loses_nothing(client, sequential, folder):
+    address, process = client.run(os.getpid).popitem()
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, folder, CONFIG, "killed", "--parallel-config", cluster.config)
-        worker = cluster.processes[-1]
-        while not cluster.is_at_work(worker):
+        running = pool.submit(on_workers, folder, "killed")
+        while not client.processing()[address]:
             assert not running.done()
             time.sleep(0.02)
-        worker.kill()
-        frame, _ = running.result(timeout=300)
-    assert_same_rows(sequential, frame)
+        os.kill(process, signal.SIGKILL)
+        assert_same_rows(sequential, running.result(timeout=300))
 
 
 @pytest.mark.nightly

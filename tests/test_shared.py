@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import OPERATORS, daily, make_problem
+from benchopt.benchmark import Benchmark
+from conftest import OPERATORS, REPO, daily, make_problem
 
 from benchmark_dspdc import solve
+from benchmark_dspdc.bench import plugins
 from benchmark_dspdc.engine import threads
 from benchmark_dspdc.methods import DSPDC, SPDC, loop
 from benchmark_dspdc.state.iteration import Block
@@ -21,6 +23,10 @@ N, P, D = 90, 40, 7
 BLOCKS = [(20, 21), (50, 9)]     # keeps A'y, keeps A x
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="threads yield by sched_yield")
+
+
+def posed(operator="factorized"):
+    return make_problem(operator, n=N, p=P, d=D)
 
 
 @pytest.fixture
@@ -47,53 +53,45 @@ def same(alone, together, calls=(1, 7, 40)):
 @pytest.mark.parametrize(("m", "q"), BLOCKS)
 @pytest.mark.parametrize("operator", daily(OPERATORS, "factorized"))
 def test_threads_compute_what_one_does(always, operator, m, q, sampling, count):
-    problem = make_problem(operator, "smoothed_hinge", n=N, p=P, d=D)
+    problem = posed(operator)
     options = dict(seed=5, m=m, q=q, sampling=sampling)
     together = DSPDC(problem, threads=count, **options)
     assert together.info["threads"] == count
     same(DSPDC(problem, **options), together)
 
 
-@pytest.mark.parametrize("options", [
-    dict(adaptive=True), dict(theorem=2), dict(m=N, q=P), dict(m=10, q=2),
-    *daily([dict(probabilities="importance"), dict(sampling="subset")]),
+@pytest.mark.parametrize("case", [
+    (DSPDC, dict(q=21, adaptive=True)), (DSPDC, dict(q=21, theorem=2)), (DSPDC, dict(m=N, q=P)),
+    (DSPDC, dict(m=10, q=2)),
+    *daily([(DSPDC, dict(q=21, probabilities="importance")), (SPDC, {}),
+            (SPDC, dict(steps="dspdc"))]),
 ])
-def test_threads_with_all_kinds_of_steps(always, options):
-    problem = make_problem("factorized", n=N, p=P, d=D)
-    options = dict(seed=5, m=20, q=21) | options
-    same(DSPDC(problem, **options), DSPDC(problem, threads=2, **options), calls=(1, 50, 400))
-
-
-@pytest.mark.nightly
-def test_threads_of_spdc(always):
-    problem = make_problem("dense", n=N, p=P, d=D)
-    for options in (dict(), dict(steps="dspdc")):
-        same(SPDC(problem, m=20, **options), SPDC(problem, m=20, threads=2, **options))
+def test_threads_with_all_kinds_of_steps(always, case):
+    method, options = case
+    problem, options = posed(), dict(seed=5, m=20) | options
+    same(method(problem, **options), method(problem, threads=2, **options), calls=(1, 50, 400))
 
 
 def test_a_run_on_two_threads_is_certified(always):
-    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
-    result = solve(problem, "dspdc", threads=2, tol=1e-8)
-    assert result.relative_gap <= 1e-8
+    assert solve(posed(), "dspdc", threads=2, tol=1e-8).relative_gap <= 1e-8
 
 
 def test_short_iterations_and_matrices_are_left_to_one_thread(monkeypatch):
     monkeypatch.setattr(threads, "available_cpus", lambda: 2)
-    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
-    short = DSPDC(problem, m=20, q=21, threads=2)
+    short = DSPDC(posed(), m=20, q=21, threads=2)
     assert short.info["threads"] == 1
     assert not isinstance(short._loop.state, Shared)
 
 
 def test_sums_longer_than_the_work_on_them_are_left_to_one_thread(always):
-    problem = make_problem("csr", "smoothed_hinge", n=N, p=P, d=D)
+    problem = posed("csr")
     assert DSPDC(problem, m=1, q=20, threads=2).info["threads"] == 1
     assert DSPDC(problem, m=20, q=21, threads=2).info["threads"] == 2
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", None, pd.NA, 10 ** 6])
 def test_wrong_numbers_of_threads_are_refused(value):
-    problem = make_problem("dense", "smoothed_hinge", n=N, p=P, d=D)
+    problem = posed("dense")
     for method in (DSPDC, SPDC):
         with pytest.raises(ValueError, match="threads must be an integer from 1 to"):
             method(problem, m=20, threads=value)
@@ -111,24 +109,18 @@ def test_parts_are_the_whole_and_do_not_overlap():
 
 
 def test_runs_side_by_side_wait_for_each_other(always):
-    problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
+    problem = posed()
     alone = DSPDC(problem, seed=0, m=20, q=21)
     alone.advance(400)
-    found = {}
 
-    def work(k):
+    def work(_):
         algorithm = DSPDC(problem, seed=0, m=20, q=21, threads=3)
         for _ in range(20):
             algorithm.advance(20)
-        found[k] = algorithm.x
-    others = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for other in others:
-        other.start()
-    for other in others:
-        other.join()
-    assert len(found) == 4
-    for x in found.values():
-        np.testing.assert_allclose(x, alone.x, atol=1e-12)
+        return algorithm.x
+    with ThreadPoolExecutor(4) as pool:
+        for x in pool.map(work, range(4)):
+            np.testing.assert_allclose(x, alone.x, atol=1e-12)
 
 
 def test_at_most_limits_the_threads_unless_they_are_given(monkeypatch):
@@ -145,8 +137,6 @@ def test_at_most_limits_the_threads_unless_they_are_given(monkeypatch):
 def test_under_benchopt_methods_run_on_one_thread(monkeypatch):
     monkeypatch.delenv(threads.VARIABLE, raising=False)
     monkeypatch.setattr(threads, "available_cpus", lambda: 2)
-    from benchmark_dspdc.bench import plugins
-
     seen = []
 
     class Counting(DSPDC):
@@ -159,35 +149,31 @@ def test_under_benchopt_methods_run_on_one_thread(monkeypatch):
             super()._run(n_iterations)
 
     monkeypatch.setitem(plugins.METHODS, "dspdc", Counting)
-
-    class Solver(plugins.MethodSolver):
-        name = "DSPDC"
-        method = "dspdc"
-        parameters = {"m": [20], "q": [21]}
-
-        def get_seed(self, **kwargs):
-            return 0
-
-    solver = Solver.get_instance(m=20, q=21)
-    solver.problem = make_problem("factorized", "smoothed_hinge", n=N, p=P, d=D)
-    checks = iter([True, True, False])
+    found = next(k for k in Benchmark(REPO).get_solvers() if k.name == "DSPDC")
+    solver = found.get_instance(m=20, q=21)
+    solver.problem, checks = posed(), iter([True, True, False])
+    monkeypatch.setattr(solver, "get_seed", lambda **options: 0)
     solver.run(lambda: next(checks))
     assert len(seen) >= 3
     assert set(seen) == {1}
 
 
-def test_a_process_that_shared_work_ends(always):
+#: Runs on two threads whatever the machine has.
+SCRIPT = """
+from conftest import make_problem
+from benchmark_dspdc.engine import threads
+from benchmark_dspdc.methods import DSPDC, loop
+threads.available_cpus, loop.WORTH = lambda: 2, 0.0
+method = DSPDC(make_problem("factorized", n=90, p=40, d=7), m=20, q=21, threads=2)
+method.advance(50)
+print(method.info["threads"], method.iterations)
+"""
+
+
+def test_a_process_that_shared_work_ends():
     # Helpers wait for work in Python, not in a kernel, so that nothing holds up the end.
-    script = (
-        "import numpy as np; from benchmark_dspdc import erm; "
-        "from benchmark_dspdc.engine import threads; threads.available_cpus = lambda: 2; "
-        "from benchmark_dspdc.methods import dspdc, loop; loop.WORTH = 0.0; "
-        "rng = np.random.default_rng(0); "
-        "factors = rng.standard_normal((90, 5)), rng.standard_normal((5, 40)); "
-        "problem = erm(factors, np.sign(rng.standard_normal(90)), 'smoothed_hinge'); "
-        "a = dspdc.DSPDC(problem, m=20, q=21, threads=2); a.advance(50); print(a.iterations)"
+    shown = subprocess.check_output(
+        [sys.executable, "-c", SCRIPT], cwd=REPO / "tests", text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(REPO)},
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True,
-    )
-    assert done.stdout.strip() == "50"
+    assert shown == "2 50\n"
