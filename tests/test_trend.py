@@ -94,7 +94,7 @@ def test_a_trend_of_nothing_is_an_error(tmp_path, capsys):
     assert "no parquet file in the folder" in capsys.readouterr().err
     (tmp_path / "broken.parquet").write_text("no parquet")
     assert main(["trend", str(tmp_path)]) == 2
-    assert "none of the files is a result" in capsys.readouterr().err
+    assert "none of the files has a figure" in capsys.readouterr().err
 
 
 def test_a_trend_marks_gaps_that_are_not_reached_any_more_and_those_reached_at_once(

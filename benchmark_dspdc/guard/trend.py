@@ -149,7 +149,8 @@ def _points(files):
             rows += (dict(about, kind="time", figure=f"{name}{OVER_REFERENCE}", value=time)
                      for name, time in own["times"].items())
     if not rows:
-        raise ValueError("none of the files is a result of this benchmark: " + "; ".join(notes))
+        raise ValueError("none of the files has a figure to follow: "
+                         + ("; ".join(notes) or "their curves have no work and no time"))
     points = pd.DataFrame(rows).sort_values("date", kind="stable")
     points["run"], _ = pd.factorize(points["command"])
     runs = points.drop_duplicates("run")[["date", "label"]].itertuples(index=False, name=None)
