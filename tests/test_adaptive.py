@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily, make_problem
+from conftest import make_problem
 from test_choice import figure_1, matrices
 
 from benchmark_dspdc import erm, solve
@@ -14,17 +14,6 @@ from benchmark_dspdc.methods import adaptive
 from benchmark_dspdc.methods.adaptive import FAILURES, PATIENCE, Curvature, movement
 from benchmark_dspdc.methods.dspdc import DSPDC
 from benchmark_dspdc.theory import steps as formulas
-
-
-@pytest.mark.parametrize("operator", daily(OPERATORS, "csr"))
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-@pytest.mark.parametrize("sizes", [{}, dict(m=3, q=4), dict(m=1, q=1), dict(m=30, q=12)])
-def test_adaptive_runs_converge_to_the_same_optimum(operator, loss, sizes):
-    problem = make_problem(operator, loss)
-    result = solve(problem, adaptive=True, tol=1e-9, **sizes)
-    assert result.status == "converged"
-    best = solve(problem, "sdca", tol=1e-12)
-    assert result.primal == pytest.approx(best.primal, abs=1e-8)
 
 
 def test_adaptive_runs_converge_on_matrices():

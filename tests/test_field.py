@@ -1,18 +1,23 @@
 """Every method: optima, identities, estimators, rates, lazy against eager."""
 
+from functools import cache
+from itertools import product
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
 import scipy.stats
 import transcriptions_field as authors
-from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_problem
+from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem, uneven_factors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import arranged, drawn_batches, drawn_parts
-from transcriptions import dual_step
+from method_cases import CASES, TRANSCRIBED, N, P, compare, minimum_by_cvxpy
+from replay import arranged, drawn_parts
+from transcriptions import Vectors, dual_step, slope
+from transcriptions import value as loss_value
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.bench.tasks import TASKS
@@ -28,6 +33,7 @@ from benchmark_dspdc.state.lazy import LazyRows
 from benchmark_dspdc.state.scaled import ScaledRows
 
 FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
+D = 5
 
 #: Methods that move all of x in every iteration, and make up for it lazily on sparse data.
 LAZY = ("saga", "svrg", "katyusha", "rpdg", "spdc")
@@ -37,17 +43,57 @@ def is_lazy(algorithm):
     return isinstance(algorithm._loop.state, (LazyRows, ScaledRows))
 
 
-@pytest.mark.parametrize(("operator", "loss"), kernels())
-@pytest.mark.parametrize("method", FIELD)
-def test_every_method_closes_the_gap(method, operator, loss):
-    problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.2)
-    reference = solve(problem, "sdca", tol=1e-12, max_seconds=None, max_passes=20000)
-    result = solve(problem, method, tol=1e-8, max_seconds=None, max_passes=20000)
+def written_out(case, operator, loss, lambda1, lambda2):
+    """A problem for a case of `CASES`, and the same for the transcriptions."""
+    # Importance is for rows and columns of very different lengths.
+    factors = uneven_factors if "importance" in case else make_factors
+    problem = make_problem(operator, loss, lambda1, lambda2, N, P, D, factors=factors)
+    return problem, Vectors(np.dot(*factors(N, P, D)), problem.b, loss, lambda1, lambda2)
+
+
+def by_day(case, operator, loss):
+    """Kernels that other tests have too; operators are compared in tests/test_algorithms.py."""
+    if "importance" in case:
+        return (operator, loss) == ("dense", "square")
+    if "asvrg_sp" in case:
+        return loss == "smoothed_hinge" and (operator == "csr" or "uniform" not in case)
+    if case in ("dspdc rows", "dspdc columns"):
+        return loss == "smoothed_hinge" or (operator, loss) == ("dense", "square")
+    if case == "dspdc auto" or "adaptive" in case:
+        return loss == "smoothed_hinge" and (operator == "csr" or case == "dspdc auto")
+    return (operator, loss) == ("dense", "smoothed_hinge")
+
+
+def on_operators(cases):
+    return pytest.mark.parametrize(("case", "operator", "loss"), [
+        pytest.param(*each, marks=() if by_day(*each) else pytest.mark.nightly)
+        for each in product(cases, OPERATORS, LOSSES)
+    ])
+
+
+@cache
+def best_by_cvxpy(uneven, loss, lambda1, lambda2):
+    """The optimum of the problems of `written_out`, by another solver."""
+    _, plain = written_out("importance" if uneven else "", "dense", loss, lambda1, lambda2)
+    x = cp.Variable(P)
+    reg = lambda1 * cp.norm1(x) + lambda2 / 2 * cp.sum_squares(x)
+    return minimum_by_cvxpy(loss, plain.A @ x, plain.b, reg), x.value
+
+
+@pytest.mark.parametrize("lambda1", [0.0, 0.02])
+@on_operators(CASES)
+def test_every_method_finds_the_optimum_of_an_independent_solver(case, operator, loss, lambda1):
+    problem, _ = written_out(case, operator, loss, lambda1, 0.2)
+    value, x = best_by_cvxpy("importance" in case, loss, lambda1, 0.2)
+    method, options, _ = CASES[case]
+    result = solve(problem, method, tol=1e-9, max_seconds=None, max_passes=20000, **options)
     assert result.status == "converged", result
+    assert result.primal == pytest.approx(value, rel=1e-8, abs=1e-8)
+    assert result.dual <= value + 1e-8
     # By strong convexity a gap bounds the distance.
-    bound = sum(np.sqrt(2.0 * r.gap / problem.lam) for r in (result, reference))
-    assert np.linalg.norm(result.x - reference.x) <= bound
-    assert reference.primal - 1e-10 <= result.primal <= reference.primal + 1e-7
+    assert np.linalg.norm(result.x - x) <= np.sqrt(2.0 * result.gap / problem.lam) + 1e-5
+    if "probabilities" in options:
+        assert result.info["probabilities"] == "importance"
 
 
 def sparse_problem(loss, lambda1, seed=0, n=60, p=300, lambda2=0.02):
@@ -173,129 +219,36 @@ def test_linear_steps_with_a_scale_that_falls_fast(method, options, loss, monkey
 
 # The authors' pseudo-code ----------------------------------------------------------------
 
-N, P, D = 30, 12, 5
 ITERATIONS = 200
 CHECKS = (1, 2, 9, 10, 11, 59, 60, 61, 100, ITERATIONS)
 
 
-def authors_iterates(method, problem, size, seed, iterations, **options):
-    """(x or None, y or None) after each iteration of a method's transcription."""
-    n, p = len(problem.b), len(problem.groups)
-    if method in ("pdhg", "fista"):
-        run = {"pdhg": authors.chambolle_pock_3, "fista": authors.fista}[method]
-        for x, y in run(problem, iterations):
-            yield x, y if method == "pdhg" else None
-        return
-    if method == "asdca":
-        yield from authors.asdca(problem, *options["batches"])
-        return
-    weights = None
-    if method == "rpdg" and not options.get("uniform"):
-        def weights(blocks):
-            return authors.rpdg_constants(problem, blocks, False)[0]
-    blocks, draws = drawn_parts(
-        p if method == "apcg_primal" else n, size, iterations, seed, weights
-    )
-    if method == "apcg":
-        for y in authors.apcg_dual(problem, blocks, draws):
-            yield problem.conjugate_gradient(-problem.A.T @ y / n), y
-        return
-    if method in ("svrg", "katyusha"):
-        options["length"] = 2 * len(blocks)
-    run = {
-        "saga": authors.saga, "svrg": authors.prox_svrg, "katyusha": authors.katyusha,
-        "rpdg": authors.rpdg, "apcg_primal": authors.apcg_primal,
-    }[method]
-    for x in run(problem, blocks, draws, **options):
-        yield x, None
-
-
-def compare(algorithms, iterates, problem, checks=CHECKS, rtol=1e-9):
-    """Hold the iterates of algorithms against those of the transcription."""
-    done = 0
-    for k, (x, y) in enumerate(iterates, 1):
-        if k not in checks:
-            continue
-        x = problem.shown(x)
-        for algorithm in algorithms:
-            algorithm.advance(k - done)
-            scale = np.abs(x).max()
-            np.testing.assert_allclose(
-                algorithm.x, x, rtol=rtol, atol=0.1 * rtol * scale, err_msg=f"x, iteration {k}"
-            )
-            if y is not None:
-                np.testing.assert_allclose(
-                    algorithm.y, y, rtol=rtol, atol=0.1 * rtol, err_msg=f"y, iteration {k}"
-                )
-        done = k
-    assert done == max(checks)
-    assert scale > 1e-4      # something happened
-
-
-# (method, options, the transcription's options): block sizes, and all steps that can be chosen.
-TRANSCRIBED = {
-    "saga": ("saga", dict(m=1), {}),
-    "saga batches": ("saga", dict(m=7), {}),
-    "saga strong": ("saga", dict(m=1, step="strong"), dict(step="strong")),
-    "saga strong batches": ("saga", dict(m=7, step="strong"), dict(step="strong")),
-    "svrg": ("svrg", dict(m=1), {}),
-    "svrg batches": ("svrg", dict(m=7), {}),
-    "svrg last": ("svrg", dict(m=1, snapshot="last"), dict(average=False)),
-    "katyusha": ("katyusha", dict(m=1), {}),
-    "katyusha batches": ("katyusha", dict(m=7), {}),
-    "rpdg": ("rpdg", dict(m=1), {}),
-    "rpdg batches": ("rpdg", dict(m=7), {}),
-    "rpdg uniform": ("rpdg", dict(m=1, sampling="uniform"), dict(uniform=True)),
-    "apcg": ("apcg", dict(m=1), {}),
-    "apcg batches": ("apcg", dict(m=7), {}),
-    "apcg_primal": ("apcg_primal", dict(q=1), {}),
-    "apcg_primal blocks": ("apcg_primal", dict(q=5), {}),
-    "asdca": ("asdca", dict(m=1), {}),
-    "asdca batches": ("asdca", dict(m=7), {}),
-    "pdhg": ("pdhg", {}, {}),
-    "fista": ("fista", {}, {}),
-}
-
-
 @pytest.mark.parametrize("lambda1", [0.0, 0.02])
-@pytest.mark.parametrize(("operator", "loss"), kernels())
-@pytest.mark.parametrize("run", TRANSCRIBED)
-def test_iterates_are_those_of_the_authors_pseudo_code(run, operator, loss, lambda1):
-    method, chosen, options = TRANSCRIBED[run]
-    lambda2 = 0.02
-    U, V = make_factors(N, P, D)
-    algorithm = METHODS[method](
-        make_problem(operator, loss, lambda1, lambda2, N, P, D), seed=5, **chosen
+@on_operators(TRANSCRIBED)
+def test_iterates_are_those_of_the_authors_pseudo_code(case, operator, loss, lambda1):
+    run = CASES[case]
+    problem, plain = written_out(case, operator, loss, lambda1, 0.02)
+    algorithm = run.start(problem)
+    compare(
+        algorithm, list(run.transcribed(plain, algorithm, run.options, ITERATIONS)), plain, CHECKS
     )
-    problem = authors.Vectors(U @ V, algorithm.problem.b, loss, lambda1, lambda2)
-    if method == "asdca":
-        options = dict(batches=(
-            drawn_batches(algorithm, ITERATIONS, 5), int(algorithm.info["r"])
-        ))
-    iterates = list(authors_iterates(
-        method, problem, chosen.get("m", chosen.get("q")), 5, ITERATIONS, **options
-    ))
-    compare([algorithm], iterates, problem)
-    if method == "fista":
+    if run.method == "fista":
         assert algorithm.info["restarts"] >= 1
-    if method == "asdca":
+    if run.method == "asdca":
         assert algorithm.info["rounds"] >= 1
 
 
-@pytest.mark.parametrize("size", [0.5, 1.0])
+@pytest.mark.parametrize("share", [0.5, 1.0])
 @pytest.mark.parametrize("method", ["apcg", "apcg_primal"])
-def test_vectors_that_vanish_are_scaled_up_in_time(method, size):
+def test_vectors_that_vanish_are_scaled_up_in_time(method, share):
     """Well conditioned, with few blocks: the factor of u falls below its limit many times."""
-    problem = make_problem("dense", "smoothed_hinge", 0.02, 5.0, N, P, D)
-    algorithm = METHODS[method](problem, seed=5, **{"q" if "primal" in method else "m": size})
-    iterations = 500
+    problem, plain = written_out(method, "dense", "smoothed_hinge", 0.02, 5.0)
+    options = dict(q=round(share * P)) if method == "apcg_primal" else dict(m=round(share * N))
+    run = CASES[method]._replace(options=options)
+    algorithm, iterations = run.start(problem), 500
     assert algorithm._c.rho ** iterations < 1e-160
-    plain = authors.Vectors(
-        np.dot(*make_factors(N, P, D)), problem.b, "smoothed_hinge", 0.02, 5.0
-    )
-    total = P if "primal" in method else N
-    iterates = authors_iterates(method, plain, round(size * total), 5, iterations)
-    compare([algorithm], iterates, plain, (1, 10, 50, 100, 200, 250, iterations))
+    iterates = run.transcribed(plain, algorithm, options, iterations)
+    compare(algorithm, iterates, plain, (1, 10, 50, 100, 200, 250, iterations))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-9])
@@ -363,7 +316,7 @@ def test_estimators_are_unbiased(method, operator, m):
     tau = algorithm._loop.steps.tau
     blocks = drawn_parts(n, m, 0, 5)[0]
     probabilities = np.full(len(blocks), 1 / len(blocks))
-    plain = authors.Vectors(A, b, loss, 0.0, lambda2)
+    plain = Vectors(A, b, loss, 0.0, lambda2)
     if method == "rpdg":
         probabilities, tau_dual, eta, alpha = authors.rpdg_constants(plain, blocks, bool(uniform))
         np.testing.assert_allclose(tau, 1 / eta)
@@ -388,12 +341,12 @@ def test_estimators_are_unbiased(method, operator, m):
     if method == "rpdg":
         points = np.empty(n)
         points[order] = algorithm._loop.rule.points
-        y = authors.slope(loss, (z + tau_dual * points) / (1 + tau_dual), b)
+        y = slope(loss, (z + tau_dual * points) / (1 + tau_dual), b)
     elif method == "spdc":
         rho = n / algorithm.info["sigma"]
         y = np.array([dual_step(loss, z[i], b[i], algorithm.y[i], rho) for i in range(n)])
     else:
-        y = authors.slope(loss, A @ x, b)
+        y = slope(loss, A @ x, b)
     np.testing.assert_allclose(mean, A.T @ y / n, rtol=1e-9, atol=1e-11)
 
 
@@ -421,7 +374,7 @@ def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
         lambda1, lambda2 = 0.02, 0.05
         problem = make_problem(operator, loss, lambda1, lambda2, N, P, D)
         A, b = np.dot(*make_factors(N, P, D)), problem.b
-    plain = authors.Vectors(A, b, loss, lambda1, lambda2)
+    plain = Vectors(A, b, loss, lambda1, lambda2)
     best = optimum(plain)
     y = plain.slopes(best)
     np.testing.assert_allclose(
@@ -457,7 +410,7 @@ def rated(request):
     loss, lambda1, lambda2 = request.param, 0.01, 0.05
     problem = make_problem("dense", loss, lambda1, lambda2, N, P, D)
     A = np.dot(*make_factors(N, P, D))
-    plain = authors.Vectors(A, problem.b, loss, lambda1, lambda2)
+    plain = Vectors(A, problem.b, loss, lambda1, lambda2)
     x = optimum(plain)
     y = plain.slopes(x)
     R2 = np.sum(A ** 2, axis=1).max()
@@ -498,7 +451,7 @@ def test_rate_of_saga(rated):
     plain, zero = rated.plain, np.zeros(P)
 
     def f(x):
-        return authors.value(plain.loss, plain.A @ x, plain.b).mean() + mu / 2 * x @ x
+        return loss_value(plain.loss, plain.A @ x, plain.b).mean() + mu / 2 * x @ x
 
     slope = plain.A.T @ rated.y / n + mu * x
     start = x @ x + n / (mu * n + L) * (f(zero) + slope @ x - f(x))
