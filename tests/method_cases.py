@@ -196,6 +196,7 @@ CASES = {
     "sdca": Case("sdca", dict(m=1), of_sdca),
     "sdca batches": Case("sdca", dict(m=7, order="permuted"), of_sdca),
     "sdca safe": Case("sdca", dict(m=7, scaling="safe"), of_sdca),
+    "sdca sampled": Case("sdca", dict(m=7, scaling="sampled")),
     "saga": Case("saga", dict(m=1), of_parts(authors.saga)),
     "saga batches": Case("saga", dict(m=7), of_parts(authors.saga)),
     "saga strong": Case("saga", dict(m=1, step="strong"), of_parts(authors.saga, step="strong")),

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse
 from conftest import make_problem
 from test_choice import figure_1, matrices
 
@@ -130,22 +129,6 @@ def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
     result = solve(make_problem("dense", "smoothed_hinge"), m=5, q=4, adaptive=True, tol=1e-8)
     assert result.status == "converged"
     assert not result.info["trusted"]
-
-
-def test_no_data_to_speak_of_is_no_obstacle():
-    for A in (np.zeros((6, 3)), scipy.sparse.csr_array((6, 3))):
-        assert solve(erm(A, np.ones(6)), adaptive=True).status == "converged"
-
-
-def test_importance_and_adaptive_steps_exclude_each_other():
-    with pytest.raises(ValueError, match="cannot be adaptive"):
-        solve(make_problem(), adaptive=True, probabilities="importance")
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_adaptive_is_true_or_false(value):
-    with pytest.raises(ValueError, match="adaptive must be true or false"):
-        solve(make_problem(), adaptive=value)
 
 
 def test_a_run_that_overflows_begins_anew(monkeypatch):

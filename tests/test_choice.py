@@ -170,19 +170,6 @@ def test_sparse_rows_that_are_moved_lazily_are_priced_as_such():
     assert some[1] > 0.0 and some[3] == 200.0 and some[5] == 0.0
 
 
-@pytest.mark.parametrize("value", ["best", 0, 1.5, None])
-def test_other_words_than_auto_are_refused(value):
-    with pytest.raises(ValueError, match="m must be an integer from 1 to 30"):
-        solve(make_problem(), m=value)
-
-
-def test_other_methods_do_not_choose():
-    with pytest.raises(ValueError, match="m must be an integer"):
-        solve(make_problem(), "sdca", m="auto")
-    with pytest.raises(ValueError, match="m must be an integer"):
-        solve(make_problem(), "saga", m="auto")
-
-
 def test_factors_of_one_column_and_one_row():
     U, V = make_factors(5, 1, 1, 0)
     assert solve(erm((U, V), np.ones(5)), tol=1e-8).status == "converged"

@@ -594,11 +594,6 @@ def test_bad_input_is_refused_with_what_is_wrong_and_what_is_allowed(function, c
         function(**(good_input(function) | change))
 
 
-def test_unknown_moduli_are_refused():
-    with pytest.raises(ValueError, match="moduli must be one of 'each', 'least', got 'all'"):
-        solve(risk_problem().problem, moduli="all")
-
-
 # Pickling -----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("written", daily(PROBLEMS, "matrix_risk", "mt_lmnn"), indirect=True)
