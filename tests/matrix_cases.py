@@ -156,7 +156,7 @@ RUNS = (
 ALL_RUNS = RUNS + tuple(
     f"{method} batches" if f"{method} batches" in CASES else method
     for method in METHODS if method not in ("dspdc", "spdc", "sdca")
-) + ("asvrg_sp uniform",)
+) + ("asvrg_sp uniform", "dspdc auto", "adaptive", "adaptive blocks")
 
 
 def run(problem, name, n_iterations, seed=1):

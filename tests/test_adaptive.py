@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from conftest import make_problem
-from test_choice import figure_1, matrices
+from test_choice import figure_1
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.data import sparse_classification
@@ -13,13 +13,6 @@ from benchmark_dspdc.methods import adaptive
 from benchmark_dspdc.methods.adaptive import FAILURES, PATIENCE, Curvature, movement
 from benchmark_dspdc.methods.dspdc import DSPDC
 from benchmark_dspdc.theory import steps as formulas
-
-
-def test_adaptive_runs_converge_on_matrices():
-    for sizes in ({}, dict(m=4, q=2)):
-        assert solve(matrices(), adaptive=True, tol=1e-8, max_seconds=20, **sizes).status == (
-            "converged"
-        )
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 1e-4])

@@ -8,7 +8,7 @@ import scipy.sparse
 import transcriptions_field as authors
 from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
 from matrix_cases import PROBLEMS, random_psd
-from method_cases import OUTER, entry_law
+from method_cases import OUTER, entry_law, optimum
 from transcriptions import Vectors
 
 from benchmark_dspdc.engine.sampling import generator
@@ -181,12 +181,10 @@ def test_tables_with_extreme_weights():
 
 # The optimum -------------------------------------------------------------------------------
 
-def optimum(loss, lambda1=0.01, lambda2=0.1, **size):
+def best(problem, loss):
     """x and y of the solution, by the transcription of another method."""
-    problem = make_problem("dense", loss, lambda1, lambda2, **size)
-    flat = Vectors(problem.operator.A, problem.b, loss, lambda1, lambda2)
-    *_, (x, _) = authors.fista(flat, 3000)
-    return x, flat.slopes(x)
+    A = np.array([problem.operator.rmatvec(row) for row in np.eye(problem.shape[0])])
+    return optimum(Vectors(A, problem.b, loss, problem.reg.lambda1, problem.reg.lambda2))
 
 
 def place(algorithm, x, y):
@@ -203,8 +201,9 @@ def place(algorithm, x, y):
     )) for operator, loss, sampling in product(OPERATORS, LOSSES, SAMPLINGS)
 ])
 def test_the_optimum_is_left_alone(operator, loss, sampling, outer):
-    x, y = optimum(loss)
-    algorithm = method(make_problem(operator, loss), sampling=sampling, **OUTER[outer])
+    problem = make_problem(operator, loss)
+    x, y = best(problem, loss)
+    algorithm = method(problem, sampling=sampling, **OUTER[outer])
     place(algorithm, x, y)
     algorithm.advance(3 * algorithm.info["epoch"] * algorithm.info["epochs"] + 5)
     np.testing.assert_allclose(algorithm.x, x, atol=1e-6)
@@ -218,7 +217,7 @@ def test_the_optimum_is_left_alone(operator, loss, sampling, outer):
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
 def test_the_contraction_is_no_worse_than_published(loss, sampling, outer):
     problem = make_problem("dense", loss, n=40, p=20)
-    best_x, best_y = optimum(loss, n=40, p=20)
+    best_x, best_y = best(problem, loss)
     tau = OUTER[outer]["acceleration"]
     n_outer, n_seeds = 3, 40
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import transcriptions_field as authors
 from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem, uneven_factors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from method_cases import CASES, TRANSCRIBED, N, P, compare, minimum_by_cvxpy
+from method_cases import CASES, TRANSCRIBED, N, P, compare, minimum_by_cvxpy, optimum
 from replay import arranged, drawn_parts
 from transcriptions import Vectors, dual_step, slope
 from transcriptions import value as loss_value
@@ -356,17 +356,6 @@ def test_estimators_are_unbiased(method, operator, m):
 
 # The optimum as a fixed point ----------------------------------------------------------------
 
-def optimum(problem, tol=2e-16, most=200000):
-    """x to the last digits, by FISTA."""
-    before = None
-    for k, (x, _) in enumerate(authors.fista(problem, most)):
-        if k % 100 == 0:
-            if before is not None and np.abs(x - before).max() <= tol * np.abs(x).max():
-                return x
-            before = x.copy()
-    raise AssertionError("no optimum found")
-
-
 @pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
 @pytest.mark.parametrize("method", LAZY)
 def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
@@ -379,8 +368,7 @@ def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
         problem = make_problem(operator, loss, lambda1, lambda2, N, P, D)
         A, b = np.dot(*make_factors(N, P, D)), problem.b
     plain = Vectors(A, b, loss, lambda1, lambda2)
-    best = optimum(plain)
-    y = plain.slopes(best)
+    best, y = optimum(plain)
     np.testing.assert_allclose(
         best, plain.prox(best - A.T @ y / len(b), 1.0), atol=1e-14 * np.abs(best).max() + 1e-15
     )
@@ -415,8 +403,7 @@ def rated(request):
     problem = make_problem("dense", loss, lambda1, lambda2, N, P, D)
     A = np.dot(*make_factors(N, P, D))
     plain = Vectors(A, problem.b, loss, lambda1, lambda2)
-    x = optimum(plain)
-    y = plain.slopes(x)
+    x, y = optimum(plain)
     R2 = np.sum(A ** 2, axis=1).max()
     F = plain.F(x)
     assert abs(F - authors.problem_dual(plain, y)) < 1e-13
