@@ -178,18 +178,14 @@ def test_sums_too_wide_to_hold_still_give_the_exact_single_row_constant():
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_sampled_norms_of_batches_are_near_the_true_ones(operator):
+def test_sampled_norms_of_batches_are_near_the_true_ones(operator, monkeypatch):
     problem = make_problem(operator, n=400, p=30, d=8)
     rng = np.random.default_rng(0)
     for m in (1, 2, 40, 400):
         true = normalised_norms2(problem.operator, partition(400, m, rng)).max()
         assert 0.7 <= sampled_norm2(problem.operator, m, rng) / true <= 1.3
-
-
-def test_sampled_norms_are_told_from_fewer_rows(monkeypatch):
+    # And told from fewer rows.
     monkeypatch.setattr(coupling, "SAMPLED_ROWS", 50)
-    problem = make_problem("dense", n=400, p=30, d=8)
-    rng = np.random.default_rng(0)
     true = normalised_norms2(problem.operator, partition(400, 200, rng)).max()
     assert 0.9 <= sampled_norm2(problem.operator, 200, rng) / true <= 2.0
 

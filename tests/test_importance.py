@@ -1,10 +1,9 @@
 """Blocks drawn by importance: probabilities, unbiasedness, rates."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-import scipy.sparse
 import transcriptions_importance as plain
 from conftest import OPERATORS, make_problem, uneven_factors
 from method_cases import N, P
@@ -214,25 +213,7 @@ def _products_with_xbar(algorithm, A):
     return state.z + blocks.primal.momenta[blocks.previous[0]] * state.dz
 
 
-# Iterates and rates -------------------------------------------------------------------------
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("lambda1", [0.0, 0.01])
-def test_lazy_rows_take_the_steps_of_importance(lambda1, monkeypatch):
-    rng = np.random.default_rng(0)
-    A = scipy.sparse.random_array((60, 300), density=0.02, rng=rng, format="csr")
-    A.data[:] = rng.standard_normal(len(A.data)) * 4.0 ** rng.standard_normal(len(A.data))
-    iterates = []
-    for share in (np.inf, 0.0):
-        problem = erm(A, rng.permutation(60) - 30.0, "square", lambda1, 0.02)
-        problem.b[:] = A @ np.ones(300)
-        monkeypatch.setattr(problem.operator, "LAZY", share, raising=False)
-        algorithm = SPDC(problem, seed=2, probabilities="importance")
-        algorithm.advance(900)
-        iterates.append(algorithm.x)
-    np.testing.assert_allclose(iterates[0], iterates[1], rtol=1e-9, atol=1e-10)
-    assert np.abs(iterates[0]).max() > 0.01
-
+# Rates --------------------------------------------------------------------------------------
 
 @cache
 def solved():
@@ -291,34 +272,45 @@ def test_delta_contracts_in_the_mean_over_all_pairs_of_blocks(m, q):
         assert mean <= (1 - 1 / K) * now * (1 + 1e-9) + 1e-12
 
 
+def assert_shrinks(method, options, nats, measures):
+    """The mean over seeds of a measure is below that of its bounds, (1 - 1/K)^t times the first.
+
+    Of an algorithm `measures` gives the function of x and y, and what it is at the start.
+    """
+    measured, bounds = [], []
+    for seed in range(60):
+        algorithm = METHODS[method](
+            solved()[0], seed=seed, probabilities="importance", **options
+        )
+        K = algorithm.info["iterations_per_nat"]
+        if seed == 0:
+            at = np.unique((K * np.array(nats)).astype(int))
+        # Partitions differ between seeds, and so do K and the weights.
+        measure, first = measures(algorithm)
+        bounds.append((1 - 1 / K) ** at * first)
+        row = []
+        for t in at:
+            algorithm.advance(t - algorithm.iterations)
+            row.append(measure(algorithm.x, algorithm.y))
+        measured.append(row)
+    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0) + 1e-13).all()
+
+
 @pytest.mark.parametrize(("method", "options"), [
     ("dspdc", dict(m=1, q=1)), ("dspdc", dict(m=5, q=3)), ("dspdc", dict(m=24, q=2)),
     ("spdc", dict(m=1)), ("spdc", dict(m=5)),
 ])
 def test_distances_shrink_at_the_rate_of_the_theorem(method, options):
     problem, A, best_x, best_y = solved()
-    n, lam, gamma = len(A), problem.lam, problem.gamma
-    measured = []
-    for seed in range(60):
-        algorithm = METHODS[method](problem, seed=seed, probabilities="importance", **options)
-        K = algorithm.info["iterations_per_nat"]
-        if seed == 0:
-            at = np.unique((K * np.array([0.5, 1, 2, 4, 8])).astype(int))
-            bounds = []
-        weights = distance_weights(algorithm, n, lam, gamma)
 
-        def W(k, x, y, weights=weights):
+    def measures(algorithm):
+        weights = distance_weights(algorithm, len(A), problem.lam, problem.gamma)
+
+        def W(k, x, y):
             of_x, of_y = weights(k)
             return of_x @ (x - best_x) ** 2 + of_y @ (y - best_y) ** 2
-
-        row = []
-        for t in at:
-            algorithm.advance(t - algorithm.iterations)
-            row.append(W(4, algorithm.x, algorithm.y))
-        measured.append(row)
-        # Partitions differ between seeds, and so do K and the weights.
-        bounds.append((1 - 1 / K) ** at * W(2, np.zeros_like(best_x), np.zeros(n)))
-    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0)).all()
+        return partial(W, 4), W(2, np.zeros_like(best_x), np.zeros(len(A)))
+    assert_shrinks(method, options, (0.5, 1, 2, 4, 8), measures)
 
 
 def distance_weights(algorithm, n, lam, gamma):
@@ -341,23 +333,14 @@ def per_coordinate(sampler, at_starts):
 @pytest.mark.parametrize("m", [1, 4])
 def test_the_dual_gap_of_sdca_shrinks_at_the_rate_of_its_theorem(m):
     problem, A, _, best_y = solved()
-    best = problem.dual(best_y)
-    measured, bounds = [], []
-    at = np.array([10, 40, 160, 320])
-    for seed in range(60):
-        algorithm = SDCA(problem, seed=seed, m=m, probabilities="importance")
-        row = []
-        for t in at:
-            algorithm.advance(t - algorithm.iterations)
-            row.append(best - problem.dual(algorithm.y))
-        measured.append(row)
-        K = algorithm.info["iterations_per_nat"]
-        bounds.append((1 - 1 / K) ** at * (best - problem.dual(np.zeros(len(A)))))
+    n, best = len(A), problem.dual(best_y)
+
+    def measures(algorithm):
         if m == 1:
-            assert K == pytest.approx(
-                len(A) + np.sum(A ** 2) / (problem.lam * problem.gamma * len(A))
-            )
-    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0) + 1e-13).all()
+            expected = n + np.sum(A ** 2) / (problem.lam * problem.gamma * n)
+            assert algorithm.info["iterations_per_nat"] == pytest.approx(expected)
+        return lambda x, y: best - problem.dual(y), best - problem.dual(np.zeros(n))
+    assert_shrinks("sdca", dict(m=m), (0.1, 0.5, 2, 4), measures)
 
 
 @pytest.mark.parametrize(("method", "options", "factor"), [
