@@ -3,7 +3,6 @@ import os
 import shutil
 import subprocess
 import sys
-from itertools import product
 from pathlib import Path
 
 import hypothesis
@@ -71,21 +70,6 @@ def daily(values, *chosen):
     ]
 
 
-def kernels(*by_day):
-    """Every operator with every loss as parameters of a test; but for the smoothed hinge on dense
-    data, and the chosen pairs, only at night.
-
-    A loss enters all methods by the same functions, which have tests of their own, and operators
-    are compared with each other in tests/test_algorithms.py. What holds for any of them is tested
-    by day on problems of few types, so that tests share what is compiled.
-    """
-    by_day += (("dense", "smoothed_hinge"),)
-    return [
-        pytest.param(*pair, marks=() if pair in by_day else pytest.mark.nightly)
-        for pair in product(OPERATORS, LOSSES)
-    ]
-
-
 def make_factors(n=30, p=12, d=5, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, d)), rng.standard_normal((d, p)) / np.sqrt(d)
@@ -97,14 +81,27 @@ def make_labels(A, loss, seed=0):
     return z if loss in ("square", "huber") else np.where(z >= 0.0, 1.0, -1.0)
 
 
-def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=0.1, n=30, p=12,
-                 d=5, seed=0, regularizer="elastic_net"):
-    """The same problem for each of the operators."""
-    U, V = make_factors(n, p, d, seed)
+def uneven_factors(n=30, p=12, d=5, seed=0, heavy=8.0):
+    """A tenth of the rows and a sixth of the columns of UV are much longer than the others."""
+    rng = np.random.default_rng(seed)
+    rows = np.where(rng.permutation(n) < n / 10, heavy, 0.5)
+    columns = np.where(rng.permutation(p) < p / 6, heavy / 2, 0.5)
+    U = rng.standard_normal((n, d)) * rows[:, None]
+    return U, rng.standard_normal((d, p)) / np.sqrt(d) * columns
+
+
+def stored_as(operator, U, V):
+    """A = UV as `erm` takes it."""
     A = U @ V
-    stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
-    b = make_labels(A, loss, seed)
-    return erm(stored, b, loss, lambda1, lambda2, regularizer=regularizer)
+    return {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
+
+
+def make_problem(operator="dense", loss="smoothed_hinge", lambda1=0.01, lambda2=0.1, n=30, p=12,
+                 d=5, seed=0, regularizer="elastic_net", factors=make_factors):
+    """The same problem for each of the operators."""
+    U, V = factors(n, p, d, seed)
+    b = make_labels(U @ V, loss, seed)
+    return erm(stored_as(operator, U, V), b, loss, lambda1, lambda2, regularizer=regularizer)
 
 
 def benchopt(*arguments, folder=REPO, **environment):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import transcriptions
-import transcriptions_field as authors
+from method_cases import CASES
 
 from benchmark_dspdc import matrix_risk, mt_lmnn, trace_regression
 from benchmark_dspdc.engine.symmetric import pack
@@ -10,7 +10,6 @@ from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.model.problem import Problem
 from benchmark_dspdc.model.regularizers import PSDFrobenius
 from benchmark_dspdc.operators.matrix_blocks import MatrixOperator
-from benchmark_dspdc.solver import option_names
 
 
 class Written:
@@ -23,10 +22,11 @@ class Written:
         self.centre = zero if centre is None else centre
         self.linear = zero if linear is None else linear
 
-    @property
-    def parts(self):
+    def plain(self, moduli="each"):
         """What the transcriptions take."""
-        return self.D, self.b, self.loss, self.lam, self.centre, self.linear
+        return transcriptions.Matrices(
+            self.D, self.b, self.loss, self.lam, self.centre, self.linear, self.weights(moduli)
+        )
 
     def explicit(self):
         """The same problem with its matrices stored."""
@@ -41,7 +41,7 @@ class Written:
             u = np.abs(z - self.b)
             risk = np.where(u <= 1, u ** 2 / 2, u - 0.5)
         else:
-            risk = authors.value(self.loss, z, self.b)
+            risk = transcriptions.value(self.loss, z, self.b)
         squares = np.sum((X - self.centre) ** 2, axis=(1, 2))
         return risk.mean() + self.lam @ squares / 2 + np.sum(self.linear * X)
 
@@ -115,45 +115,53 @@ PROBLEMS = {
     "mt_lmnn-shared": lambda: metric_problem(metrics="shared"),
 }
 
-# The same, smaller, for transcriptions.
+
+
+def small_metrics(loss="smoothed_hinge", metrics="multi-task", **moduli):
+    return metric_problem(loss, metrics, sizes=(4, 4, 4), d=3, n_impostors=1, **moduli)
+
+
+def heavy_rows():
+    """Two rows are much longer than the others."""
+    written = risk_problem("square", n=12, p=4, d=3, lam=[0.5, 0.3, 0.4, 1.0])
+    written.D[:2] *= 6.0
+    written.b[:2] *= 6.0
+    written.problem = written.explicit()
+    return written
+
+
+#: The same, smaller, for transcriptions.
 SMALL = {
-    "blocks": lambda loss: risk_problem(loss, n=12, p=4, d=4),
-    "one block": lambda loss: risk_problem(loss, n=12, p=1, d=4),
-    "numbers": lambda loss: risk_problem(loss, n=12, p=4, d=1),
-    "trace": lambda loss: trace_problem(n=12, p=3, d=3),
-    "metrics": lambda loss, **moduli: metric_problem(
-        loss, sizes=(4, 4, 4), d=3, n_impostors=1, **moduli
-    ),
-    "shared metric": lambda loss: metric_problem(
-        loss, "shared", sizes=(4, 4, 4), d=3, n_impostors=1
-    ),
+    "blocks": lambda: risk_problem(n=12, p=4, d=4),
+    "blocks, square": lambda: risk_problem("square", n=12, p=4, d=4),
+    "blocks, logistic": lambda: risk_problem("logistic", n=12, p=4, d=4),
+    "one block": lambda: risk_problem(n=12, p=1, d=4),
+    "numbers": lambda: risk_problem(n=12, p=4, d=1),
+    "moduli far apart": lambda: risk_problem(n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
+    "equal moduli": lambda: risk_problem(n=12, p=4, d=3, lam=0.3),
+    "heavy rows": heavy_rows,
+    "trace": lambda: trace_problem(n=12, p=3, d=3),
+    "metrics": lambda: small_metrics(lambda0=0.2, lam=0.7),
+    "metrics, logistic": lambda: small_metrics("logistic", lambda0=0.3, lam=0.1),
+    "shared metric": lambda: small_metrics(metrics="shared"),
 }
 
-# (method, options): rows walked, columns walked, both ways of sampling.
-RUNS = {
-    "dspdc rows": ("dspdc", dict(m=4, q=0.5, Lambda="partition")),
-    "dspdc columns": ("dspdc", dict(m=0.7, q=1, Lambda="partition")),
-    "dspdc rows subset": ("dspdc", dict(m=4, q=0.5, sampling="subset")),
-    "dspdc columns subset": ("dspdc", dict(m=0.7, q=1, sampling="subset")),
-    "spdc": ("spdc", dict(m=3)),
-    "spdc subset": ("spdc", dict(m=3, sampling="subset")),
-    "spdc with the steps of dspdc": ("spdc", dict(m=3, steps="dspdc", Lambda="partition")),
-    "sdca": ("sdca", dict(m=1)),
-    "sdca batches": ("sdca", dict(m=5, order="permuted")),
-    "sdca safe": ("sdca", dict(m=3, scaling="safe")),
-}
+#: Cases of the methods that the paper compares on matrices.
+RUNS = (
+    "dspdc rows", "dspdc columns", "dspdc rows subset", "dspdc columns subset", "spdc batches",
+    "spdc subset", "spdc with the steps of dspdc", "sdca", "sdca batches", "sdca safe",
+)
 
-#: With the methods that have one run each.
-ALL_RUNS = RUNS | {"asvrg_sp uniform": ("asvrg_sp", dict(sampling="uniform"))} | {
-    method: (method, dict(m=5) if "m" in option_names(cls) else {})
-    for method, cls in METHODS.items() if method not in ("dspdc", "spdc", "sdca")
-}
+#: With one of every other method, in batches where it has them.
+ALL_RUNS = RUNS + tuple(
+    f"{method} batches" if f"{method} batches" in CASES else method
+    for method in METHODS if method not in ("dspdc", "spdc", "sdca")
+) + ("asvrg_sp uniform", "dspdc auto", "adaptive", "adaptive blocks")
 
 
-def run(problem, name, n_iterations, seed=1, **more):
+def run(problem, name, n_iterations, seed=1):
     """A method after so many iterations."""
-    method, options = ALL_RUNS[name]
-    algorithm = METHODS[method](problem, seed=seed, **(options | more))
+    algorithm = CASES[name].on(*problem.shape).start(problem, seed)
     algorithm.advance(n_iterations)
     return algorithm
 

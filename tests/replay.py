@@ -2,12 +2,20 @@
 
 import numpy as np
 
-from benchmark_dspdc.engine.sampling import Partition, draw, generator, partition, weighted
+from benchmark_dspdc.engine.sampling import (
+    Partition,
+    draw,
+    generator,
+    partition,
+    stepped,
+    weighted,
+)
 from benchmark_dspdc.methods.dual_ascent import QUEUE, fill_queue, next_block
 from benchmark_dspdc.methods.loop import _restored
 from benchmark_dspdc.state.iteration import load
 from benchmark_dspdc.state.primal_dual import ColumnState
 from benchmark_dspdc.state.primal_dual_matrices import BlockColumns
+from benchmark_dspdc.state.single_entries import _pick_many, draw_entry
 
 
 def drawn_blocks(algorithm, n_iterations, seed):
@@ -103,3 +111,39 @@ def drawn_parts(total, size, n_iterations, seed, probabilities_of=None):
     ahead = np.full(2, -1)
     starts = [draw(sampler, state, ahead)[0] for _ in range(n_iterations)]
     return blocks, list(np.searchsorted(sampler.starts, starts))
+
+
+def partitions(n, p, m, q, seed):
+    """The partitions that a method with this seed makes, and its generator."""
+    seeds = np.random.SeedSequence(seed)
+    rng = np.random.default_rng(seeds.spawn(1)[0])
+    blocks = partition(n, m, rng), partition(p, q, rng)
+    return *blocks, generator(seeds.generate_state(1)[0])
+
+
+def drawn_pairs(dual, primal, parameters, state, n_iterations):
+    """Which blocks of both partitions are drawn with probabilities p and q of `parameters`."""
+    _, p, q, _, tau = parameters
+    ahead = np.full((2, 2), -1)
+    if len(p) > 1:
+        dual = weighted(dual, p)
+    if len(q) > 1:
+        primal = stepped(primal, q, tau, tau)
+    draws = []
+    for _ in range(n_iterations):
+        lo, first = draw(dual, state, ahead[0])[0], draw(primal, state, ahead[1])[0]
+        draws.append((np.searchsorted(dual.starts, lo), np.searchsorted(primal.starts, first)))
+    return draws
+
+
+def drawn_entries(algorithm, n_iterations, seed):
+    """The entries that a fresh ASVRG-SP with this seed will use, a list of pairs an iteration."""
+    state, batch = _generator(seed), algorithm.info["batch"]
+    entries = algorithm._entries
+    if isinstance(entries, tuple):
+        draws = [draw_entry(entries, state)[:2] for _ in range(n_iterations * batch)]
+    else:
+        positions = np.empty(n_iterations * batch, dtype=np.int64)
+        _pick_many(entries.table, state, positions)
+        draws = list(zip(entries.rows[positions], entries.columns[positions], strict=True))
+    return [draws[k:k + batch] for k in range(0, len(draws), batch)]

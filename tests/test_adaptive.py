@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily, make_problem
-from test_choice import figure_1, matrices
+from conftest import make_problem
+from test_choice import figure_1
 
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.data import sparse_classification
@@ -14,24 +13,6 @@ from benchmark_dspdc.methods import adaptive
 from benchmark_dspdc.methods.adaptive import FAILURES, PATIENCE, Curvature, movement
 from benchmark_dspdc.methods.dspdc import DSPDC
 from benchmark_dspdc.theory import steps as formulas
-
-
-@pytest.mark.parametrize("operator", daily(OPERATORS, "csr"))
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-@pytest.mark.parametrize("sizes", [{}, dict(m=3, q=4), dict(m=1, q=1), dict(m=30, q=12)])
-def test_adaptive_runs_converge_to_the_same_optimum(operator, loss, sizes):
-    problem = make_problem(operator, loss)
-    result = solve(problem, adaptive=True, tol=1e-9, **sizes)
-    assert result.status == "converged"
-    best = solve(problem, "sdca", tol=1e-12)
-    assert result.primal == pytest.approx(best.primal, abs=1e-8)
-
-
-def test_adaptive_runs_converge_on_matrices():
-    for sizes in ({}, dict(m=4, q=2)):
-        assert solve(matrices(), adaptive=True, tol=1e-8, max_seconds=20, **sizes).status == (
-            "converged"
-        )
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 1e-4])
@@ -141,22 +122,6 @@ def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
     result = solve(make_problem("dense", "smoothed_hinge"), m=5, q=4, adaptive=True, tol=1e-8)
     assert result.status == "converged"
     assert not result.info["trusted"]
-
-
-def test_no_data_to_speak_of_is_no_obstacle():
-    for A in (np.zeros((6, 3)), scipy.sparse.csr_array((6, 3))):
-        assert solve(erm(A, np.ones(6)), adaptive=True).status == "converged"
-
-
-def test_importance_and_adaptive_steps_exclude_each_other():
-    with pytest.raises(ValueError, match="cannot be adaptive"):
-        solve(make_problem(), adaptive=True, probabilities="importance")
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_adaptive_is_true_or_false(value):
-    with pytest.raises(ValueError, match="adaptive must be true or false"):
-        solve(make_problem(), adaptive=value)
 
 
 def test_a_run_that_overflows_begins_anew(monkeypatch):

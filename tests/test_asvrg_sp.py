@@ -1,4 +1,4 @@
-"""ASVRG-SP: its transcription, its estimator and constants, its optimum, its rate."""
+"""ASVRG-SP: its estimator and constants, its optimum, its rate."""
 
 from itertools import product
 
@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse
 import transcriptions_field as authors
 from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
-from matrix_cases import PROBLEMS, SMALL, random_psd
-from transcriptions_asvrg import asvrg_sp, lipschitz2, matrix_asvrg_sp
+from matrix_cases import PROBLEMS, random_psd
+from method_cases import OUTER, entry_law, optimum
+from transcriptions import Vectors
 
-from benchmark_dspdc import solve
 from benchmark_dspdc.engine.sampling import generator
 from benchmark_dspdc.engine.symmetric import pack, unpack
 from benchmark_dspdc.methods import METHODS
@@ -24,7 +24,6 @@ from benchmark_dspdc.methods.asvrg_sp import (
 )
 from benchmark_dspdc.operators import as_operator
 from benchmark_dspdc.state.single_entries import (
-    _pick_many,
     boosted,
     draw_entry,
     entries_of,
@@ -33,26 +32,8 @@ from benchmark_dspdc.state.single_entries import (
 )
 
 SAMPLINGS = ("uniform", "nonuniform")
-#: tau and how it is used: plain, with what is proved, with single epochs.
-OUTER = {"plain": (0.0, "single"), "theorem": (1.5, "theorem"), "single": (4.0, "single")}
-
-
 def method(problem, seed=0, **options):
     return METHODS["asvrg_sp"](problem, seed=seed, **options)
-
-
-def drawn_entries(algorithm, n_iterations, seed):
-    """The entries that a fresh run with this seed will use, a list of pairs an iteration."""
-    state = generator(np.random.SeedSequence(seed).generate_state(1)[0])
-    batch = algorithm.info["batch"]
-    if isinstance(algorithm._entries, tuple):
-        draws = [draw_entry(algorithm._entries, state)[:2] for _ in range(n_iterations * batch)]
-    else:
-        positions = np.empty(n_iterations * batch, dtype=np.int64)
-        _pick_many(algorithm._entries.table, state, positions)
-        entries = algorithm._entries
-        draws = list(zip(entries.rows[positions], entries.columns[positions], strict=True))
-    return [draws[k:k + batch] for k in range(0, len(draws), batch)]
 
 
 def with_zeros(n=30, p=12, seed=0):
@@ -61,81 +42,6 @@ def with_zeros(n=30, p=12, seed=0):
     A = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.4) * rng.exponential(size=(n, 1))
     A[3], A[:, 5] = 0.0, 0.0
     return A
-
-
-def law(A, operator, sampling):
-    """The probabilities of the entries as they are documented."""
-    if sampling == "uniform":
-        chosen = np.ones_like(A) if operator == "factorized" else (A != 0).astype(float)
-        return chosen / chosen.sum()
-    if operator != "factorized":
-        return A ** 2 / np.sum(A ** 2)
-    U, V = make_factors()
-    found = []
-    for r, c in (
-        (np.sum(U ** 2, axis=1), np.sum(V ** 2, axis=0)),
-        (np.sum(A ** 2, axis=1), np.sum(A ** 2, axis=0)),
-    ):
-        pi = np.outer(r, c) / r.sum() / c.sum()
-        second = A ** 2 / pi
-        found.append((max(second.sum(axis=0).max(), second.sum(axis=1).max()), pi))
-    return min(found, key=lambda pair: pair[0])[1]
-
-
-# The transcription -------------------------------------------------------------------------
-
-#: A kernel each; by day those of one loss, of which the uniform one on one operator.
-kernels_and_sampling = pytest.mark.parametrize(("operator", "loss", "sampling"), [
-    pytest.param(operator, loss, sampling, marks=(
-        () if loss == "smoothed_hinge" and (sampling == "nonuniform" or operator == "csr")
-        else pytest.mark.nightly
-    )) for operator, loss, sampling in product(OPERATORS, LOSSES, SAMPLINGS)
-])
-
-
-@pytest.mark.parametrize("outer", OUTER)
-@kernels_and_sampling
-def test_iterates_are_those_of_the_transcription(operator, loss, sampling, outer):
-    problem = make_problem(operator, loss)
-    A = make_problem("dense", loss).operator.A
-    tau, inner = OUTER[outer]
-    options = dict(sampling=sampling, acceleration=tau, inner=inner, batch=25)
-    algorithm = method(problem, seed=7, **options)
-    # Short epochs, so that snapshots and centres are taken often.
-    algorithm._length = algorithm._inner = 13
-    n_iterations = 200
-    batches = drawn_entries(algorithm, n_iterations, 7)
-    algorithm.advance(60)
-    algorithm.advance(n_iterations - 60)
-    x, y = asvrg_sp(
-        A, problem.b, loss, problem.reg.lambda1, problem.reg.lambda2, problem.gamma,
-        law(A, operator, sampling), batches, tau, 13, algorithm.info["epochs"],
-    )
-    np.testing.assert_allclose(algorithm.x, x, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(algorithm.y, y, rtol=1e-9, atol=1e-10)
-    assert np.abs(x).max() > 1e-3
-
-
-@pytest.mark.parametrize("moduli", ["each", "least"])
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("name", [*SMALL])
-def test_matrix_iterates_are_those_of_the_transcription(name, sampling, moduli):
-    written = SMALL[name]("square" if name == "trace" else "smoothed_hinge")
-    algorithm = method(
-        written.problem, seed=3, sampling=sampling, acceleration=2.0, batch=9, moduli=moduli
-    )
-    algorithm._length = algorithm._inner = 7
-    steps = written.lam.min() / written.weights(moduli)
-    norms2 = np.sum(written.D ** 2, axis=(2, 3)) / steps
-    pi = norms2 if sampling == "nonuniform" else (norms2 > 0).astype(float)
-    batches = drawn_entries(algorithm, 30, 3)
-    algorithm.advance(30)
-    X, y = matrix_asvrg_sp(
-        *written.parts, steps, written.problem.gamma, pi / pi.sum(), batches,
-        2.0, 7, 1, algorithm.info["L2"],
-    )
-    np.testing.assert_allclose(algorithm.x, X, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(algorithm.y, y, rtol=1e-7, atol=1e-8)
 
 
 # The estimator -----------------------------------------------------------------------------
@@ -251,10 +157,10 @@ def test_blocks_are_unbiased_and_their_constant_a_bound(name, sampling):
 def test_constants_are_those_of_the_transcription():
     for operator in OPERATORS:
         problem = make_problem(operator)
-        A = make_problem("dense").operator.A
+        plain = Vectors(np.dot(*make_factors()), problem.b, "smoothed_hinge", 0.01, 0.1)
         for sampling in SAMPLINGS:
             info = method(problem, sampling=sampling, batch=7).info
-            L2, Lbar2 = lipschitz2(A, problem.lam, problem.gamma, law(A, operator, sampling))
+            L2, Lbar2 = authors.lipschitz2(plain, entry_law(plain, problem.operator, sampling))
             assert info["L2"] == pytest.approx(L2, rel=1e-8)
             assert info["Lbar2"] == pytest.approx(Lbar2 / 7, rel=1e-10)
             assert info["sigma"] == pytest.approx(
@@ -273,26 +179,12 @@ def test_tables_with_extreme_weights():
         assert np.all(found[weights == 0.0] == 0.0)
 
 
-# The optimum and the gap -------------------------------------------------------------------
+# The optimum -------------------------------------------------------------------------------
 
-@kernels_and_sampling
-def test_the_gap_closes(operator, loss, sampling):
-    problem = make_problem(operator, loss, lambda1=0.02, lambda2=0.1)
-    for options in ({}, dict(acceleration=0.0), dict(inner="theorem"), dict(batch=3)):
-        result = solve(
-            problem, "asvrg_sp", tol=1e-8, max_seconds=None, max_passes=20000, sampling=sampling,
-            **options,
-        )
-        assert result.status == "converged", options
-    assert result.history["own_gap"].iloc[-1] <= 1e-4
-
-
-def optimum(loss, lambda1=0.01, lambda2=0.1, **size):
+def best(problem, loss):
     """x and y of the solution, by the transcription of another method."""
-    problem = make_problem("dense", loss, lambda1, lambda2, **size)
-    flat = authors.Vectors(problem.operator.A, problem.b, loss, lambda1, lambda2)
-    *_, (x, _) = authors.fista(flat, 3000)
-    return x, flat.slopes(x)
+    A = np.array([problem.operator.rmatvec(row) for row in np.eye(problem.shape[0])])
+    return optimum(Vectors(A, problem.b, loss, problem.reg.lambda1, problem.reg.lambda2))
 
 
 def place(algorithm, x, y):
@@ -302,13 +194,16 @@ def place(algorithm, x, y):
 
 
 @pytest.mark.parametrize("outer", OUTER)
-@kernels_and_sampling
+@pytest.mark.parametrize(("operator", "loss", "sampling"), [
+    pytest.param(operator, loss, sampling, marks=(
+        () if loss == "smoothed_hinge" and (sampling == "nonuniform" or operator == "csr")
+        else pytest.mark.nightly
+    )) for operator, loss, sampling in product(OPERATORS, LOSSES, SAMPLINGS)
+])
 def test_the_optimum_is_left_alone(operator, loss, sampling, outer):
-    x, y = optimum(loss)
-    tau, inner = OUTER[outer]
-    algorithm = method(
-        make_problem(operator, loss), sampling=sampling, acceleration=tau, inner=inner
-    )
+    problem = make_problem(operator, loss)
+    x, y = best(problem, loss)
+    algorithm = method(problem, sampling=sampling, **OUTER[outer])
     place(algorithm, x, y)
     algorithm.advance(3 * algorithm.info["epoch"] * algorithm.info["epochs"] + 5)
     np.testing.assert_allclose(algorithm.x, x, atol=1e-6)
@@ -322,8 +217,8 @@ def test_the_optimum_is_left_alone(operator, loss, sampling, outer):
 @pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
 def test_the_contraction_is_no_worse_than_published(loss, sampling, outer):
     problem = make_problem("dense", loss, n=40, p=20)
-    best_x, best_y = optimum(loss, n=40, p=20)
-    tau, inner = OUTER[outer]
+    best_x, best_y = best(problem, loss)
+    tau = OUTER[outer]["acceleration"]
     n_outer, n_seeds = 3, 40
     rng = np.random.default_rng(0)
     x0 = best_x + rng.standard_normal(20)
@@ -335,9 +230,7 @@ def test_the_contraction_is_no_worse_than_published(loss, sampling, outer):
         )
     ratios = []
     for seed in range(n_seeds):
-        algorithm = method(
-            problem, seed=seed, sampling=sampling, acceleration=tau, inner=inner, batch=10
-        )
+        algorithm = method(problem, seed=seed, sampling=sampling, batch=10, **OUTER[outer])
         place(algorithm, x0, y0)
         algorithm.advance(n_outer * algorithm.info["epoch"] * algorithm.info["epochs"])
         ratios.append(distance2(algorithm.x, algorithm.y) / distance2(x0, y0))
@@ -383,13 +276,7 @@ def test_work_is_counted():
         assert algorithm.eigendecompositions == 0
 
 
-def test_options_are_checked():
+def test_batches_are_of_a_pass_and_no_larger():
     problem = make_problem()
-    for options in (
-        dict(sampling="rows"), dict(batch=0), dict(batch="all"), dict(acceleration=-1.0),
-        dict(acceleration=1e85), dict(acceleration="none"), dict(inner="none"),
-    ):
-        with pytest.raises(ValueError, match=next(iter(options))):
-            solve(problem, "asvrg_sp", **options)
     assert method(problem).info["batch"] == 42
     assert method(problem, batch=10 ** 6).info["batch"] == 360

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
+from conftest import OPERATORS, make_factors, make_problem
 
 from benchmark_dspdc import erm, matrix_risk, solve
 from benchmark_dspdc.data import factorized
@@ -140,17 +140,6 @@ def test_all_seeds_choose_alike_whatever_the_machine(monkeypatch):
         DSPDC(problem, seed=3, calibrate=True)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("loss", daily(LOSSES, "smoothed_hinge"))
-def test_auto_converges_on_every_operator(operator, loss):
-    result = solve(make_problem(operator, loss), tol=1e-9)
-    assert result.status == "converged"
-
-
-def test_auto_converges_on_matrices():
-    assert solve(matrices(), tol=1e-8, max_seconds=20).status == "converged"
-
-
 def test_every_kind_of_operator_has_prices():
     kinds = {make_problem(operator).operator.kind for operator in OPERATORS}
     assert kinds | {"matrix blocks", "rank-one sums"} == set(PRICES)
@@ -175,19 +164,6 @@ def test_sparse_rows_that_are_moved_lazily_are_priced_as_such():
     some = parts(operator, np.array([1.0]), np.array([200.0]))[0]
     assert all_of_x[1] == all_of_x[3] == 0.0 and all_of_x[5] > 0.0
     assert some[1] > 0.0 and some[3] == 200.0 and some[5] == 0.0
-
-
-@pytest.mark.parametrize("value", ["best", 0, 1.5, None])
-def test_other_words_than_auto_are_refused(value):
-    with pytest.raises(ValueError, match="m must be an integer from 1 to 30"):
-        solve(make_problem(), m=value)
-
-
-def test_other_methods_do_not_choose():
-    with pytest.raises(ValueError, match="m must be an integer"):
-        solve(make_problem(), "sdca", m="auto")
-    with pytest.raises(ValueError, match="m must be an integer"):
-        solve(make_problem(), "saga", m="auto")
 
 
 def test_factors_of_one_column_and_one_row():

@@ -1,13 +1,17 @@
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 import scipy.sparse
 from conftest import OPERATORS, make_factors, make_problem
+from matrix_cases import block_norm2, flat_of, metric_problem, risk_problem, trace_problem
+from test_matrix_operators import CASES as MATRICES
+from test_matrix_operators import operator_of
 
-from benchmark_dspdc import erm, solve
+from benchmark_dspdc import erm
 from benchmark_dspdc.engine.sampling import partition, subset
 from benchmark_dspdc.operators import as_operator
+from benchmark_dspdc.operators.rank_one import RankOneOperator
 from benchmark_dspdc.theory import coupling_constant as coupling
 from benchmark_dspdc.theory.coupling_constant import (
     coupling_constant,
@@ -25,6 +29,7 @@ def make(kind, n, p, d=4, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     U = U * np.exp(scale * rng.standard_normal((n, 1)))
     V = V * np.exp(scale * rng.standard_normal(p))
+    U[3:4] = 0.0
     A = U @ V
     if kind == "csr":
         A = np.where(np.abs(A) > np.median(np.abs(A)), A, 0.0)
@@ -39,23 +44,37 @@ def brute_force(A, dual, primal):
     )
 
 
-@pytest.mark.parametrize(("m", "q"), [(1, 1), (1, 3), (2, 2), (3, 1), (4, 3), (6, 5)])
-@pytest.mark.parametrize("kind", OPERATORS)
-def test_subset_bound_covers_all_subsets(kind, m, q):
-    A, operator = make(kind, 6, 5)
-    largest = max(
-        np.linalg.norm(A[np.ix_(I, J)], 2) ** 2
-        for I in combinations(range(6), m) for J in combinations(range(5), q)
-    )
-    constant = subset_bound(operator, m, q)
-    assert constant.value >= largest * (1 - 1e-12)
-    squares = A ** 2
-    formula = min(
-        np.linalg.norm(A, 2) ** 2,
-        m * np.sort(squares, axis=1)[:, -q:].sum(axis=1).max(),
-        q * np.sort(squares, axis=0)[-m:].sum(axis=0).max(),
-    )
-    assert constant.value == pytest.approx(formula, rel=1e-10)
+@pytest.mark.parametrize("kind", [*OPERATORS, risk_problem, trace_problem, metric_problem])
+def test_subset_bound_covers_all_subsets(kind, monkeypatch):
+    if kind in OPERATORS:
+        A, operator = make(kind, 6, 5)
+        flat = A[:, :, None]
+    else:
+        shape = dict(sizes=(4, 4), d=3, n_impostors=1) if kind is metric_problem else (
+            dict(n=6, p=3, d=3)
+        )
+        written = kind(**shape)
+        operator = written.problem.operator
+        flat = flat_of(written.D, operator.weights)
+    n, p = operator.shape
+    for m, q in product((1, 2, 4, n), (1, 2, 3, p)):
+        largest = max(
+            block_norm2(flat, I, J)
+            for I in combinations(range(n), m) for J in combinations(range(p), q)
+        )
+        constant = subset_bound(operator, m, q)
+        assert constant.value >= largest * (1 - 1e-10)
+        if kind in OPERATORS:
+            squares = A ** 2
+            formula = min(
+                np.linalg.norm(A, 2) ** 2,
+                m * np.sort(squares, axis=1)[:, -q:].sum(axis=1).max(),
+                q * np.sort(squares, axis=0)[-m:].sum(axis=0).max(),
+            )
+            assert constant.value == pytest.approx(formula, rel=1e-10)
+    assert norm2(operator).value == pytest.approx(largest, rel=1e-9)
+    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
+    assert norm2(operator).value >= largest * (1 - 1e-10)
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
@@ -98,36 +117,25 @@ def test_partition_constant_is_refused_for_subsets():
         coupling_constant(problem, "partition", subset(4, 2), subset(4, 2))
 
 
-@pytest.mark.parametrize("value", ["exact", -1.0, float("nan"), None, True])
-def test_bad_values_of_lambda_are_refused(value):
-    problem = erm(np.eye(4), np.ones(4))
-    with pytest.raises(ValueError, match="Lambda must be"):
-        coupling_constant(problem, value, subset(4, 2), subset(4, 2))
-
-
-@pytest.mark.parametrize("kind", OPERATORS)
-@pytest.mark.parametrize("m", [2, 6, 20])
-def test_normalised_norms_are_exact_or_bound_from_above(kind, m, monkeypatch):
-    A, _ = make(kind, 20, 13)
-    A[3] = 0.0
-    if kind == "factorized":
-        U, V = make_factors(20, 13, 4)
-        U[3] = 0.0
-        A = U @ V
-    stored = {"dense": A, "csr": scipy.sparse.csr_array(A)}.get(kind)
-    operator = as_operator((U, V) if kind == "factorized" else stored)
-    blocks = partition(20, m, np.random.default_rng(0))
-
-    def exact(I):
-        rows = A[I][np.linalg.norm(A[I], axis=1) > 0]
-        return np.linalg.norm(rows / np.linalg.norm(rows, axis=1, keepdims=True), 2) ** 2
-
-    expected = np.array([exact(I) for I in blocks.blocks])
-    np.testing.assert_allclose(normalised_norms2(operator, blocks), expected, rtol=1e-10)
+@pytest.mark.parametrize("m", [2, 5, 20])
+@pytest.mark.parametrize("kind", [*OPERATORS, *MATRICES])
+def test_norms_of_normalised_rows_are_exact_or_bound_from_above(kind, m, monkeypatch):
+    if kind in OPERATORS:
+        A, operator = make(kind, 20, 13)
+    else:
+        operator, D = operator_of(kind)
+        A = flat_of(D, operator.weights).reshape(len(D), -1)
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    A = np.divide(A, lengths, out=np.zeros_like(A), where=lengths > 0)
+    blocks = partition(len(A), min(m, len(A)), np.random.default_rng(2))
+    exact = np.array([np.linalg.norm(A[I], 2) ** 2 for I in blocks.blocks])
+    np.testing.assert_allclose(normalised_norms2(operator, blocks), exact, rtol=1e-8)
     monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
-    bound = normalised_norms2(operator, blocks)
-    assert (bound >= expected * (1 - 1e-12)).all()
-    assert (bound <= np.diff(blocks.starts)).all()
+    for chunk in (1, 2, 1000):
+        monkeypatch.setattr(RankOneOperator, "CHUNK", chunk)
+        bounds = normalised_norms2(operator, blocks)
+        assert (bounds >= exact * (1 - 1e-8)).all()
+        assert (bounds <= np.diff(blocks.starts)).all()
 
 
 @pytest.mark.parametrize(("n", "p", "m", "q"), [(40, 90, 1, 1), (90, 40, 1, 2), (40, 90, 2, 1)])
@@ -170,18 +178,14 @@ def test_sums_too_wide_to_hold_still_give_the_exact_single_row_constant():
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_sampled_norms_of_batches_are_near_the_true_ones(operator):
+def test_sampled_norms_of_batches_are_near_the_true_ones(operator, monkeypatch):
     problem = make_problem(operator, n=400, p=30, d=8)
     rng = np.random.default_rng(0)
     for m in (1, 2, 40, 400):
         true = normalised_norms2(problem.operator, partition(400, m, rng)).max()
         assert 0.7 <= sampled_norm2(problem.operator, m, rng) / true <= 1.3
-
-
-def test_sampled_norms_are_told_from_fewer_rows(monkeypatch):
+    # And told from fewer rows.
     monkeypatch.setattr(coupling, "SAMPLED_ROWS", 50)
-    problem = make_problem("dense", n=400, p=30, d=8)
-    rng = np.random.default_rng(0)
     true = normalised_norms2(problem.operator, partition(400, 200, rng)).max()
     assert 0.9 <= sampled_norm2(problem.operator, 200, rng) / true <= 2.0
 
@@ -189,10 +193,3 @@ def test_sampled_norms_are_told_from_fewer_rows(monkeypatch):
 def test_sampled_norms_without_data():
     operator = erm(np.zeros((6, 3)), np.ones(6)).operator
     assert sampled_norm2(operator, 4, np.random.default_rng(0)) == 1.0
-
-
-def test_sdca_with_sampled_scaling_converges():
-    problem = make_problem("dense", n=400, p=30, d=8)
-    result = solve(problem, "sdca", m=40, scaling="sampled", tol=1e-8)
-    assert result.status == "converged"
-    assert result.info["scaling"] == "sampled"

@@ -1,73 +1,58 @@
 """Every method where the unknowns are matrices: the authors' pseudo-code, optima."""
 
 import functools
+from itertools import product
 
 import cvxpy as cp
 import numpy as np
 import pytest
-import transcriptions_field as authors
-from matrix_cases import ALL_RUNS, PROBLEMS, SMALL, risk_problem
-from replay import drawn_batches
-from test_field import TRANSCRIBED, authors_iterates, compare
+from matrix_cases import ALL_RUNS, PROBLEMS, RUNS, SMALL, risk_problem
+from method_cases import CASES, TRANSCRIBED, compare, minimum_by_cvxpy
 from transcriptions import positive_part
 
 from benchmark_dspdc import solve
 from benchmark_dspdc.methods import METHODS
 
-ITERATIONS = 30
-KINDS = {
-    "blocks, square": lambda: SMALL["blocks"]("square"),
-    "blocks": lambda: SMALL["blocks"]("smoothed_hinge"),
-    "moduli far apart": lambda: risk_problem(n=12, p=4, d=3, lam=[0.3, 0.02, 0.1, 1]),
-    "equal moduli": lambda: risk_problem(n=12, p=4, d=3, lam=0.3),
-    "one block": lambda: SMALL["one block"]("smoothed_hinge"),
-    "trace": lambda: SMALL["trace"]("square"),
-    "metrics": lambda: SMALL["metrics"]("smoothed_hinge", lambda0=0.2, lam=0.7),
-    "metrics, logistic": lambda: SMALL["metrics"]("logistic", lambda0=0.3, lam=0.1),
-}
+ITERATIONS = 40
 
 
-def by_day(pairs, chosen):
-    """Pairs as parameters of a test; but for the chosen ones only at night."""
+def nightly_unless(chosen, cases):
+    """Tuples as parameters of a test; but for the chosen ones only at night."""
     return [
-        pytest.param(*pair, marks=() if chosen(*pair) else pytest.mark.nightly) for pair in pairs
+        pytest.param(*case, marks=() if chosen(*case) else pytest.mark.nightly) for case in cases
     ]
 
 
-@pytest.mark.parametrize(("run", "kind"), by_day(
-    [(run, kind) for run in TRANSCRIBED for kind in KINDS],
+def by_day(name, kind, moduli):
+    if "importance" in name:
+        return kind == "heavy rows"
+    if name in RUNS or name in ("asvrg_sp single", "asvrg_sp uniform single"):
+        return kind in ("blocks", "one block", "numbers", "trace", "metrics", "shared metric")
     # A tracker of its own is a kernel of its own.
-    lambda run, kind: kind in ("moduli far apart", "one block")
-    or (kind == "metrics" and run != "svrg last"),
-))
-def test_iterates_are_those_of_the_authors_pseudo_code(run, kind):
-    method, given, options = TRANSCRIBED[run]
-    written = KINDS[kind]()
-    n, p = written.problem.shape
-    given = {k: min(v, n if k == "m" else p) if k in "mq" else v for k, v in given.items()}
-    if run == "apcg_primal blocks":
-        given = dict(q=min(p, 2))
-    algorithm = METHODS[method](written.problem, seed=5, **given)
-    problem = authors.Matrices(*written.parts)
-    if method == "asdca":
-        options = dict(batches=(
-            drawn_batches(algorithm, ITERATIONS, 5), int(algorithm.info["r"])
-        ))
-    iterates = authors_iterates(
-        method, problem, given.get("m", given.get("q")), 5, ITERATIONS, **options
+    return "asvrg" not in name and kind in ("moduli far apart", "one block", "metrics") and (
+        kind != "metrics" or name != "svrg last"
     )
-    checks = (1, 2, 4, 5, 12, 24, 25, ITERATIONS)
-    compare([algorithm], iterates, problem, checks, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "kind", "moduli"), nightly_unless(by_day, [
+    (name, kind, moduli) for name, kind, moduli in product(TRANSCRIBED, SMALL, ("each", "least"))
+    if moduli == "each" or name in RUNS or "asvrg_sp" in name
+]))
+def test_iterates_are_those_of_the_authors_pseudo_code(name, kind, moduli):
+    written = SMALL[kind]()
+    case = CASES[name].on(*written.problem.shape)
+    algorithm, plain = case.start(written.problem, moduli=moduli), written.plain(moduli)
+    iterates = case.transcribed(plain, algorithm, case.options, ITERATIONS)
+    compare(algorithm, iterates, plain, (1, 2, 4, 5, 12, 24, 25, ITERATIONS), rtol=1e-8)
 
 
 def test_restarts_are_decided_in_the_metric_of_the_steps():
     """Moduli far apart: the momentum points uphill in one metric and not in the other."""
     for seed in range(8):
         written = risk_problem("square", n=12, p=4, d=3, lam=[3.0, 0.01, 0.1, 1.0], seed=seed)
-        problem = authors.Matrices(*written.parts)
-        algorithm = METHODS["fista"](written.problem)
-        iterates = [(x, None) for x, _ in authors.fista(problem, 60)]
-        compare([algorithm], iterates, problem, (10, 20, 40, 60), rtol=1e-7)
+        algorithm, plain = METHODS["fista"](written.problem), written.plain()
+        iterates = CASES["fista"].transcribed(plain, algorithm, {}, 60)
+        compare(algorithm, iterates, plain, (10, 20, 40, 60), rtol=1e-7)
 
 
 # Optima ------------------------------------------------------------------------------------
@@ -77,27 +62,18 @@ def optimum_by_cvxpy(written):
     X = [cp.Variable((d, d), PSD=True) for _ in range(p)]
     flat = written.D.reshape(n, p, d * d)
     z = sum(flat[:, j] @ cp.vec(X[j], order="C") for j in range(p))
-    margin = cp.multiply(written.b, z)
-    slack = cp.Variable(n)
-    risk = {
-        "square": lambda: cp.sum_squares(z - written.b) / 2,
-        "huber": lambda: cp.sum(cp.huber(z - written.b, 1)) / 2,
-        "logistic": lambda: cp.sum(cp.logistic(-margin)),
-        "smoothed_hinge": lambda: cp.sum(cp.pos(1 - margin - slack)) + cp.sum_squares(slack) / 2,
-    }[written.loss]()
     reg = sum(
         written.lam[j] / 2 * cp.sum_squares(X[j] - written.centre[j])
         + cp.sum(cp.multiply(written.linear[j], X[j])) for j in range(p)
     )
-    tight = dict(tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
-    value = cp.Problem(cp.Minimize(risk / n + reg)).solve(solver=cp.CLARABEL, **tight)
+    value = minimum_by_cvxpy(written.loss, z, written.b, reg, tol=1e-8)
     return value, np.array([positive_part(x.value) for x in X])
 
 
 @functools.cache
 def solved(kind):
     """A problem, and its solution, which another solver agrees with."""
-    written = PROBLEMS[kind]()
+    written = (PROBLEMS | SMALL)[kind]()
     value, X = optimum_by_cvxpy(written)
     assert written.problem.primal(X) == pytest.approx(value, rel=1e-6)
     best = solve(written.problem, "sdca", m=5, tol=1e-12, max_seconds=None, max_passes=20000)
@@ -107,19 +83,25 @@ def solved(kind):
     return written, best
 
 
-@pytest.mark.parametrize(("kind", "name"), by_day(
-    [(kind, name) for kind in PROBLEMS for name in ALL_RUNS],
+#: Blocks drawn by importance where rows have very different lengths, and elsewhere at night.
+BY_IMPORTANCE = [name for name in CASES if "importance" in name and "only" not in name]
+
+
+@pytest.mark.parametrize(("kind", "name"), nightly_unless(
     # SAGA and SVRG take long on the metrics.
-    lambda kind, name: kind == "matrix_risk" or (
-        kind == "mt_lmnn" and name not in ("saga", "svrg", "asvrg_sp uniform", "spdc subset")
+    lambda kind, name: kind in ("matrix_risk", "heavy rows") or (
+        kind == "mt_lmnn" and name not in (
+            "saga batches", "svrg batches", "asvrg_sp uniform", "spdc subset"
+        )
     ) or (
         name in ("dspdc rows", "dspdc columns", "sdca")
         and kind in ("matrix_risk-huber", "trace_regression", "mt_lmnn-shared")
     ),
+    [*product(PROBLEMS, ALL_RUNS), *product(("heavy rows", "trace", "metrics"), BY_IMPORTANCE)],
 ))
 def test_every_method_finds_the_optimum_of_an_independent_solver(kind, name):
     written, best = solved(kind)
-    method, options = ALL_RUNS[name]
+    method, options, _ = CASES[name].on(*written.problem.shape)
     result = solve(
         written.problem, method, tol=1e-8, max_seconds=None, max_passes=20000, **options
     )

@@ -1,26 +1,18 @@
-"""Blocks drawn by importance: probabilities, unbiasedness, iterates, optima, rates."""
+"""Blocks drawn by importance: probabilities, unbiasedness, rates."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-import scipy.sparse
 import transcriptions_importance as plain
-from conftest import LOSSES, OPERATORS, daily
-from replay import drawn_batches
+from conftest import OPERATORS, make_problem, uneven_factors
+from method_cases import N, P
+from replay import drawn_batches, drawn_pairs, partitions
 from scipy.stats import chisquare
-from test_matrix_problems import metric_problem, risk_problem, trace_problem
-from transcriptions import matrix_step, primal_step, prox_sdca
+from transcriptions import Vectors, algorithm_1, dspdc_iteration
 
 from benchmark_dspdc import erm, solve
-from benchmark_dspdc.engine.sampling import (
-    Partition,
-    draw,
-    generator,
-    partition,
-    stepped,
-    weighted,
-)
+from benchmark_dspdc.engine.sampling import Partition
 from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
 from benchmark_dspdc.methods.loop import _restored
 from benchmark_dspdc.theory import coupling_constant as coupling
@@ -28,50 +20,10 @@ from benchmark_dspdc.theory import steps
 from benchmark_dspdc.theory.coupling_constant import pair_norms2
 from benchmark_dspdc.theory.importance import majorants
 
-N, P, D = 30, 12, 5
-ITERATIONS = 200
 
-
-def uneven_factors(n=N, p=P, d=D, seed=0, heavy=8.0):
-    """A tenth of the rows and a sixth of the columns are much longer than the others."""
-    rng = np.random.default_rng(seed)
-    rows = np.where(rng.permutation(n) < n / 10, heavy, 0.5)
-    columns = np.where(rng.permutation(p) < p / 6, heavy / 2, 0.5)
-    U = rng.standard_normal((n, d)) * rows[:, None]
-    return U, rng.standard_normal((d, p)) / np.sqrt(d) * columns
-
-
-def uneven_problem(operator="dense", loss="square", lambda1=0.01, lambda2=0.1, **shape):
-    U, V = uneven_factors(**shape)
-    A = U @ V
-    rng = np.random.default_rng(7)
-    z = A @ np.linspace(-1.0, 1.0, A.shape[1]) + 0.5 * rng.standard_normal(len(A))
-    b = z if loss == "square" else np.where(z >= 0.0, 1.0, -1.0)
-    stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
-    return erm(stored, b, loss, lambda1, lambda2), A
-
-
-def partitions(n, p, m, q, seed):
-    """The partitions that a method with this seed makes, and its generator."""
-    seeds = np.random.SeedSequence(seed)
-    rng = np.random.default_rng(seeds.spawn(1)[0])
-    blocks = partition(n, m, rng), partition(p, q, rng)
-    return *blocks, generator(seeds.generate_state(1)[0])
-
-
-def drawn(dual, primal, parameters, state, n_iterations):
-    """Which blocks a run will use."""
-    _, p, q, _, tau = parameters
-    ahead = np.full((2, 2), -1)
-    if len(p) > 1:
-        dual = weighted(dual, p)
-    if len(q) > 1:
-        primal = stepped(primal, q, tau, tau)
-    draws = []
-    for _ in range(n_iterations):
-        lo, first = draw(dual, state, ahead[0])[0], draw(primal, state, ahead[1])[0]
-        draws.append((np.searchsorted(dual.starts, lo), np.searchsorted(primal.starts, first)))
-    return draws
+def uneven_problem(operator="dense", lambda1=0.01, lambda2=0.1, **shape):
+    problem = make_problem(operator, "square", lambda1, lambda2, factors=uneven_factors, **shape)
+    return problem, np.dot(*uneven_factors(**shape))
 
 
 # Probabilities and steps --------------------------------------------------------------------
@@ -154,17 +106,13 @@ def test_dspdc_probabilities_are_the_best_for_a_majorant():
             assert least(p / p.sum(), q / q.sum()) >= found.iterations * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("loss", daily(LOSSES, "square"))
-def test_without_coupling_the_steps_by_importance_are_finite(loss):
+def test_without_coupling_the_steps_by_importance_are_finite():
     found = steps.dspdc_importance(10, np.zeros(5), np.zeros(2), 0.1, 1.0)
     np.testing.assert_allclose(found.p, 0.2)
     np.testing.assert_allclose(found.q, 0.5)
     assert found.iterations == 5.0
     assert np.isfinite(found.tau).all() and np.isfinite(found.sigma).all()
     assert np.isfinite(steps.spdc_importance(10, np.zeros(5), 0.1, 1.0).tau).all()
-    problem = erm(np.zeros((6, 4)), np.ones(6), loss)
-    for method in ("dspdc", "spdc", "sdca"):
-        assert solve(problem, method, tol=1e-8, probabilities="importance").status == "converged"
 
 
 @pytest.mark.parametrize(("m", "q"), [(1, 4), (7, 1), (7, 5), (1, 1)])
@@ -265,175 +213,7 @@ def _products_with_xbar(algorithm, A):
     return state.z + blocks.primal.momenta[blocks.previous[0]] * state.dz
 
 
-# Iterates of a transcription --------------------------------------------------------------------
-
-CASES = {
-    "dspdc rows": ("dspdc", dict(m=4, q=5)),
-    "dspdc columns": ("dspdc", dict(m=13, q=2)),
-    "dspdc gap": ("dspdc", dict(m=4, q=5, theorem=2)),
-    "dspdc rows only": ("dspdc", dict(m=1, q=12)),
-    "dspdc columns only": ("dspdc", dict(m=30, q=1)),
-    "spdc": ("spdc", dict(m=1)),
-    "spdc batches": ("spdc", dict(m=5)),
-    "spdc dspdc": ("spdc", dict(m=5, steps="dspdc")),
-}
-
-
-def expected_iterates(A, b, loss, step, lam, gamma, method, options, groups=None, seed=3):
-    """The transcription's x, y, xbar; `groups` are the columns of each primal coordinate."""
-    n, p = len(A), A.shape[1] if groups is None else len(groups)
-    dual, primal, state = partitions(n, p, options["m"], options.get("q", p), seed)
-    primal_blocks = primal.blocks
-    if groups is not None:
-        primal_blocks = [np.concatenate([groups[j] for j in J]) for J in primal_blocks]
-    norms = plain.block_norms(A, dual.blocks, primal_blocks)
-    authors = method == "spdc" and "steps" not in options
-    parameters = (
-        plain.spdc_parameters(norms[:, 0], n, lam, gamma) if authors
-        else plain.dspdc_parameters(norms, n, lam, gamma)
-    )
-    contraction = 1 - 1 / (options.get("theorem", 1) * parameters[0])
-    draws = drawn(dual, primal, parameters, state, ITERATIONS)
-    return plain.dspdc(
-        A, b, loss, step, parameters, contraction, dual.blocks, primal_blocks, draws
-    )
-
-
-@pytest.mark.parametrize("loss", daily(LOSSES, "square"))
-@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
-@pytest.mark.parametrize("case", CASES)
-def test_iterates_are_those_of_the_transcription(case, operator, loss):
-    method, options = CASES[case]
-    problem, A = uneven_problem(operator, loss)
-    algorithm = METHODS[method](problem, seed=3, probabilities="importance", **options)
-    iterates = expected_iterates(
-        A, problem.b, loss, lambda J, c, tau: primal_step(c, tau, 0.01, 0.1), problem.lam,
-        problem.gamma, method, options,
-    )
-    done = 0
-    for t, (x, y, _) in enumerate(iterates, 1):
-        if t in (1, 2, 3, 10, 50, ITERATIONS):
-            algorithm.advance(t - done)
-            np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
-            np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
-            done = t
-    assert done == ITERATIONS
-
-
-@pytest.mark.parametrize("m", [1, 4])
-@pytest.mark.parametrize("loss", daily(LOSSES, "square"))
-@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
-def test_sdca_iterates_are_those_of_the_transcription(operator, loss, m):
-    problem, A = uneven_problem(operator, loss)
-    algorithm = SDCA(problem, seed=4, m=m, probabilities="importance")
-    blocks, _, _ = partitions(N, P, m, P, 4)
-    parts = [np.array([i]) for i in range(N)] if m == 1 else blocks.blocks
-
-    def scale_of(K):
-        return np.linalg.norm(A[K] / np.linalg.norm(A[K], axis=1, keepdims=True), 2) ** 2
-
-    worst = np.array([scale_of(K) * np.max(np.sum(A[K] ** 2, axis=1)) for K in parts])
-    weights = 1.0 + worst / (problem.lam * problem.gamma * N)
-    batches = drawn_batches(algorithm, ITERATIONS, 4, weights / weights.sum())
-    x, y = prox_sdca(A, problem.b, loss, 0.01, 0.1, batches, scale_of)
-    algorithm.advance(ITERATIONS)
-    np.testing.assert_allclose(algorithm.x, x, atol=1e-8)
-    np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("lambda1", [0.0, 0.01])
-def test_lazy_rows_take_the_steps_of_importance(lambda1, monkeypatch):
-    rng = np.random.default_rng(0)
-    A = scipy.sparse.random_array((60, 300), density=0.02, rng=rng, format="csr")
-    A.data[:] = rng.standard_normal(len(A.data)) * 4.0 ** rng.standard_normal(len(A.data))
-    iterates = []
-    for share in (np.inf, 0.0):
-        problem = erm(A, rng.permutation(60) - 30.0, "square", lambda1, 0.02)
-        problem.b[:] = A @ np.ones(300)
-        monkeypatch.setattr(problem.operator, "LAZY", share, raising=False)
-        algorithm = SPDC(problem, seed=2, probabilities="importance")
-        algorithm.advance(900)
-        iterates.append(algorithm.x)
-    np.testing.assert_allclose(iterates[0], iterates[1], rtol=1e-9, atol=1e-10)
-    assert np.abs(iterates[0]).max() > 0.01
-
-
-def heavy_rows(written):
-    """The same with two heavy rows, its blocks stored."""
-    written.D[:2] *= 6.0
-    written.b[:2] *= 6.0 if written.loss == "square" else 1.0
-    written.problem = written.explicit()
-    return written
-
-
-MATRICES = {
-    "blocks": lambda: heavy_rows(
-        risk_problem("square", n=12, p=4, d=3, lam=[0.5, 0.3, 0.4, 1.0])
-    ),
-    "trace": lambda: trace_problem(n=12, p=3, d=3),
-    "metrics": lambda: metric_problem(
-        "smoothed_hinge", sizes=(4, 4, 4), d=3, n_impostors=1, lambda0=0.2, lam=0.7
-    ),
-}
-
-
-@pytest.mark.parametrize(("m", "q"), [(2, 2), (12, 1), (2, 4)])
-@pytest.mark.parametrize("kind", daily(MATRICES, "blocks"))
-def test_matrix_iterates_are_those_of_the_transcription(kind, m, q):
-    written = MATRICES[kind]()
-    n, p, d, _ = written.D.shape
-    q = min(p, q)
-    algorithm = DSPDC(written.problem, seed=3, m=m, q=q, probabilities="importance")
-    # In X_j/sqrt(w_j), w_j = lam/lam_j, all moduli are alike.
-    roots = np.sqrt(written.lam.min() / written.lam)
-    A = (written.D * roots[:, None, None]).reshape(n, -1)
-
-    def step(J, c, tau):
-        out = []
-        for j, C in zip(J[::d * d] // (d * d), c.reshape(-1, d, d), strict=True):
-            own = tau * roots[j] ** 2
-            out.append(matrix_step(
-                roots[j] * C, own, written.lam[j], written.centre[j], written.linear[j]
-            ) / roots[j])
-        return np.ravel(out)
-
-    iterates = expected_iterates(
-        A, written.b, written.loss, step, written.lam.min(), written.problem.gamma, "dspdc",
-        dict(m=m, q=q), np.arange(p * d * d).reshape(p, -1),
-    )
-    for t, (x, y, _) in enumerate(iterates, 1):
-        algorithm.advance(1)
-        if t % 20 in (1, 0):
-            X = x.reshape(p, d, d) * roots[:, None, None]
-            np.testing.assert_allclose(algorithm.x, X, atol=1e-8)
-            np.testing.assert_allclose(algorithm.y, y, atol=1e-8)
-    assert t == ITERATIONS
-
-
-# Optima and rates --------------------------------------------------------------------------
-
-RUNS = [
-    ("dspdc", dict(m=4, q=0.4)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
-    ("spdc", dict(m=2, steps="dspdc")), ("sdca", dict(m=1)), ("sdca", dict(m=3)),
-]
-
-
-@pytest.mark.parametrize("kind", daily([*OPERATORS, *MATRICES], "dense", "blocks"))
-@pytest.mark.parametrize(("method", "options"), RUNS)
-def test_the_gap_closes_on_every_operator(method, options, kind):
-    if kind in MATRICES:
-        problem = MATRICES[kind]().problem
-    else:
-        problem, _ = uneven_problem(kind, lambda2=0.2)
-    result = solve(
-        problem, method, tol=1e-8, max_seconds=None, max_passes=20_000,
-        probabilities="importance", **options,
-    )
-    assert result.status == "converged"
-    assert result.relative_gap <= 1e-8
-    assert result.info["probabilities"] == "importance"
-
+# Rates --------------------------------------------------------------------------------------
 
 @cache
 def solved():
@@ -459,16 +239,16 @@ def test_delta_contracts_in_the_mean_over_all_pairs_of_blocks(m, q):
     thetas = importance.theta()
     fixed = lam, gamma, parameters, dual.blocks, primal.blocks
 
-    def step(J, c, tau):
-        return primal_step(c, tau, 0.02, 0.3)
-
+    written = Vectors(A, problem.b, "square", 0.02, 0.3)
+    tau, sigma = plain.by_coordinate(parameters, dual.blocks, primal.blocks)
     rng = np.random.default_rng(0)
-    draws = drawn(dual, primal, parameters, state, 60)
-    run = list(plain.dspdc(
-        A, problem.b, "square", step, parameters, 1 - 1 / K, dual.blocks, primal.blocks, draws
+    draws = drawn_pairs(dual, primal, parameters, state, 60)
+    run = list(algorithm_1(
+        written, tau, sigma, [thetas[l] for _, l in draws], [1 / p[k] for k, _ in draws],
+        [(dual.blocks[k], primal.blocks[l]) for k, l in draws],
     ))
     states = [
-        (x, y, before, J) for (before, _, _), (x, y, _), (_, J)
+        (x, y, before, J) for (before, _), (x, y), (_, J)
         in zip(run[::9], run[1::9], draws[1::9], strict=False)
     ]
     for size in (0.01, 1.0, 100.0):
@@ -482,9 +262,8 @@ def test_delta_contracts_in_the_mean_over_all_pairs_of_blocks(m, q):
         mean = 0.0
         for k, I in enumerate(dual.blocks):
             for l, L in enumerate(primal.blocks):
-                new_x, new_y, _ = plain.dspdc_iteration(
-                    A, problem.b, "square", step, x, y, xbar, I, L, n / importance.sigma[k],
-                    importance.tau[l], 1 / p[k], thetas[l],
+                new_x, new_y, _ = dspdc_iteration(
+                    written, x, y, xbar, I, L, tau, sigma, thetas[l], 1 / p[k]
                 )
                 after = plain.delta(A, *fixed, new_x, new_y, x, best_x, best_y)
                 mean += p[k] * q[l] * after
@@ -493,34 +272,45 @@ def test_delta_contracts_in_the_mean_over_all_pairs_of_blocks(m, q):
         assert mean <= (1 - 1 / K) * now * (1 + 1e-9) + 1e-12
 
 
+def assert_shrinks(method, options, nats, measures):
+    """The mean over seeds of a measure is below that of its bounds, (1 - 1/K)^t times the first.
+
+    Of an algorithm `measures` gives the function of x and y, and what it is at the start.
+    """
+    measured, bounds = [], []
+    for seed in range(60):
+        algorithm = METHODS[method](
+            solved()[0], seed=seed, probabilities="importance", **options
+        )
+        K = algorithm.info["iterations_per_nat"]
+        if seed == 0:
+            at = np.unique((K * np.array(nats)).astype(int))
+        # Partitions differ between seeds, and so do K and the weights.
+        measure, first = measures(algorithm)
+        bounds.append((1 - 1 / K) ** at * first)
+        row = []
+        for t in at:
+            algorithm.advance(t - algorithm.iterations)
+            row.append(measure(algorithm.x, algorithm.y))
+        measured.append(row)
+    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0) + 1e-13).all()
+
+
 @pytest.mark.parametrize(("method", "options"), [
     ("dspdc", dict(m=1, q=1)), ("dspdc", dict(m=5, q=3)), ("dspdc", dict(m=24, q=2)),
     ("spdc", dict(m=1)), ("spdc", dict(m=5)),
 ])
 def test_distances_shrink_at_the_rate_of_the_theorem(method, options):
     problem, A, best_x, best_y = solved()
-    n, lam, gamma = len(A), problem.lam, problem.gamma
-    measured = []
-    for seed in range(60):
-        algorithm = METHODS[method](problem, seed=seed, probabilities="importance", **options)
-        K = algorithm.info["iterations_per_nat"]
-        if seed == 0:
-            at = np.unique((K * np.array([0.5, 1, 2, 4, 8])).astype(int))
-            bounds = []
-        weights = distance_weights(algorithm, n, lam, gamma)
 
-        def W(k, x, y, weights=weights):
+    def measures(algorithm):
+        weights = distance_weights(algorithm, len(A), problem.lam, problem.gamma)
+
+        def W(k, x, y):
             of_x, of_y = weights(k)
             return of_x @ (x - best_x) ** 2 + of_y @ (y - best_y) ** 2
-
-        row = []
-        for t in at:
-            algorithm.advance(t - algorithm.iterations)
-            row.append(W(4, algorithm.x, algorithm.y))
-        measured.append(row)
-        # Partitions differ between seeds, and so do K and the weights.
-        bounds.append((1 - 1 / K) ** at * W(2, np.zeros_like(best_x), np.zeros(n)))
-    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0)).all()
+        return partial(W, 4), W(2, np.zeros_like(best_x), np.zeros(len(A)))
+    assert_shrinks(method, options, (0.5, 1, 2, 4, 8), measures)
 
 
 def distance_weights(algorithm, n, lam, gamma):
@@ -543,23 +333,14 @@ def per_coordinate(sampler, at_starts):
 @pytest.mark.parametrize("m", [1, 4])
 def test_the_dual_gap_of_sdca_shrinks_at_the_rate_of_its_theorem(m):
     problem, A, _, best_y = solved()
-    best = problem.dual(best_y)
-    measured, bounds = [], []
-    at = np.array([10, 40, 160, 320])
-    for seed in range(60):
-        algorithm = SDCA(problem, seed=seed, m=m, probabilities="importance")
-        row = []
-        for t in at:
-            algorithm.advance(t - algorithm.iterations)
-            row.append(best - problem.dual(algorithm.y))
-        measured.append(row)
-        K = algorithm.info["iterations_per_nat"]
-        bounds.append((1 - 1 / K) ** at * (best - problem.dual(np.zeros(len(A)))))
+    n, best = len(A), problem.dual(best_y)
+
+    def measures(algorithm):
         if m == 1:
-            assert K == pytest.approx(
-                len(A) + np.sum(A ** 2) / (problem.lam * problem.gamma * len(A))
-            )
-    assert (np.mean(measured, axis=0) <= np.mean(bounds, axis=0) + 1e-13).all()
+            expected = n + np.sum(A ** 2) / (problem.lam * problem.gamma * n)
+            assert algorithm.info["iterations_per_nat"] == pytest.approx(expected)
+        return lambda x, y: best - problem.dual(y), best - problem.dual(np.zeros(n))
+    assert_shrinks("sdca", dict(m=m), (0.1, 0.5, 2, 4), measures)
 
 
 @pytest.mark.parametrize(("method", "options", "factor"), [

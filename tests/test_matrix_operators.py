@@ -1,18 +1,9 @@
 """Operators of matrices: stored ones, sums of rank-one terms, and the norms of both."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from conftest import daily
-from matrix_cases import (
-    PROBLEMS,
-    block_norm2,
-    flat_of,
-    metric_problem,
-    risk_problem,
-    trace_problem,
-)
+from matrix_cases import PROBLEMS, block_norm2, flat_of, metric_problem
 
 from benchmark_dspdc.engine.sampling import partition
 from benchmark_dspdc.engine.symmetric import pack, unpack
@@ -22,12 +13,7 @@ from benchmark_dspdc.operators.rank_one import RankOneOperator
 from benchmark_dspdc.state.iteration import Ascent
 from benchmark_dspdc.state.primal_dual_matrices import DualRows, dual_ascent
 from benchmark_dspdc.theory import coupling_constant as coupling
-from benchmark_dspdc.theory.coupling_constant import (
-    norm2,
-    normalised_norms2,
-    partition_constant,
-    subset_bound,
-)
+from benchmark_dspdc.theory.coupling_constant import partition_constant
 
 
 def random_rank_one(blocks, rng, sizes, n_vectors, n, d=3, plain=0.3):
@@ -254,41 +240,3 @@ def test_norms_of_large_chunks_are_certified():
     assert exact <= bounds[0] * (1 + 1e-10)
     assert bounds[0] <= bounds[1] * 1.03 <= bounds[2] * 1.03 ** 2
     assert bounds[0] <= 2.1 * exact
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_norms_of_normalised_rows_are_exact_or_upper_bounds(case, monkeypatch):
-    operator, D = operator_of(case)
-    n = operator.shape[0]
-    flat = flat_of(D, operator.weights).reshape(n, -1)
-    flat /= np.linalg.norm(flat, axis=1)[:, None]
-    blocks = partition(n, 5, np.random.default_rng(2))
-    exact = np.array([np.linalg.norm(flat[I], 2) ** 2 for I in blocks.blocks])
-    np.testing.assert_allclose(normalised_norms2(operator, blocks), exact, rtol=1e-8)
-    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
-    for chunk in (1, 2, 1000):
-        monkeypatch.setattr(RankOneOperator, "CHUNK", chunk)
-        bounds = normalised_norms2(operator, blocks)
-        assert (bounds >= exact * (1 - 1e-8)).all()
-        assert (bounds <= np.diff(blocks.starts)).all()
-
-
-@pytest.mark.parametrize(("make", "options"), [
-    (risk_problem, dict(n=6, p=3, d=3)), (trace_problem, dict(n=6, p=3, d=3)),
-    (metric_problem, dict(sizes=(4, 4), d=3, n_impostors=1)),
-])
-def test_subset_bound_covers_all_subsets(make, options, monkeypatch):
-    written = make(**options)
-    operator = written.problem.operator
-    n, p = operator.shape
-    flat = flat_of(written.D, operator.weights)
-    for m in (1, 2, 4, n):
-        for q in (1, 2, p):
-            largest = max(
-                block_norm2(flat, I, J)
-                for I in combinations(range(n), m) for J in combinations(range(p), q)
-            )
-            assert subset_bound(operator, m, q).value >= largest * (1 - 1e-10)
-    assert norm2(operator).value == pytest.approx(largest, rel=1e-9)
-    monkeypatch.setattr(coupling, "budget", lambda operator: 0.0)
-    assert norm2(operator).value >= largest * (1 - 1e-10)

@@ -8,12 +8,11 @@ from itertools import chain
 import numpy as np
 import pytest
 import transcriptions
-from conftest import LOSSES, daily
+from conftest import daily
 from matrix_cases import (
     ALL_RUNS,
     PROBLEMS,
     RUNS,
-    SMALL,
     block_norm2,
     feasible_dual,
     flat_of,
@@ -24,6 +23,7 @@ from matrix_cases import (
     run,
     trace_problem,
 )
+from method_cases import CASES
 from replay import drawn_batches, drawn_blocks
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -31,7 +31,7 @@ from benchmark_dspdc import erm, matrix_risk, mt_lmnn, solve, trace_regression
 from benchmark_dspdc.data import task_knn_errors
 from benchmark_dspdc.engine import psd_projection as psd
 from benchmark_dspdc.engine.symmetric import pack
-from benchmark_dspdc.methods import DSPDC, METHODS, SDCA, SPDC
+from benchmark_dspdc.methods import DSPDC, METHODS, SDCA
 from benchmark_dspdc.model.regularizers import (
     PSDFrobenius,
     conjugate_point,
@@ -41,7 +41,6 @@ from benchmark_dspdc.model.regularizers import (
 from benchmark_dspdc.operators.matrix_blocks import MatrixOperator
 from benchmark_dspdc.solver import option_names
 from benchmark_dspdc.theory.coupling_constant import coupling_constant
-from benchmark_dspdc.theory.steps import Steps
 
 #: By day one loss of each kind of problem.
 BY_DAY = ("matrix_risk", "trace_regression", "mt_lmnn", "mt_lmnn-shared")
@@ -184,122 +183,6 @@ def test_running_a_method_does_not_change_the_problem(written):
 
 # Iterates ----------------------------------------------------------------------------------
 
-ITERATIONS = 40
-
-#: (loss, kind of problem); by day one loss each.
-kinds = pytest.mark.parametrize(("loss", "kind"), [
-    pytest.param(loss, kind, marks=(
-        () if loss == "smoothed_hinge" or kind == "trace" else pytest.mark.nightly
-    )) for kind in SMALL for loss in LOSSES
-    if ("metric" not in kind or loss != "square") and (kind != "trace" or loss == "square")
-])
-all_moduli = pytest.mark.parametrize("moduli", ["each", "least"])
-
-
-def steps_of(written, algorithm, Lambda, moduli):
-    (n, p), info = written.problem.shape, algorithm.info
-    tau, sigma, theta = transcriptions.remark_1(
-        n, p, n / info["r"], p / info["s"], Lambda, written.lam.min(), written.problem.gamma, 1
-    )
-    return tau * written.weights(moduli), sigma, theta, info["r"]
-
-
-def assert_same(algorithm, expected, tol=1e-9):
-    X, y = expected
-    scale = max(1.0, np.abs(X).max())
-    np.testing.assert_allclose(algorithm.x, X.reshape(algorithm.x.shape), atol=tol * scale)
-    np.testing.assert_allclose(algorithm.y, y, atol=tol)
-    assert np.abs(X).max() > 1e-4      # something happened
-
-
-@all_moduli
-@pytest.mark.parametrize("sampling", ["partition", "subset"])
-@pytest.mark.parametrize(("m", "q"), [(2, 2), (8, 1)])
-@kinds
-def test_dspdc_agrees_with_algorithms_1_and_3_of_the_paper(loss, kind, m, q, sampling, moduli):
-    written = SMALL[kind](loss)
-    p = written.problem.shape[1]
-    Lambda = 5.0
-    algorithm = DSPDC(
-        written.problem, seed=3, m=m, q=min(p, q), sampling=sampling, Lambda=Lambda, moduli=moduli
-    )
-    assert algorithm.info["keep"] == ("columns" if m == 8 and p > 1 else "rows")
-    blocks = drawn_blocks(algorithm, ITERATIONS, 3)
-    steps = steps_of(written, algorithm, Lambda, moduli)
-    algorithm.advance(ITERATIONS)
-    assert_same(algorithm, transcriptions.matrix_algorithm_1(*written.parts, *steps, blocks))
-    if kind == "metrics":
-        assert_same(algorithm, transcriptions.algorithm_3(
-            written.Z, written.T, written.C, loss, 1.0, 2.0, *steps, blocks
-        ))
-    if kind == "numbers":
-        assert_same(algorithm, transcriptions.clipped_algorithm_1(
-            written.D[:, :, 0, 0], written.b, loss, written.lam, *steps, blocks
-        ))
-
-
-@all_moduli
-@pytest.mark.parametrize(("m", "q"), [(2, 2), (8, 1)])
-@pytest.mark.parametrize("kind", ["blocks", "trace", "metrics"])
-def test_every_block_may_have_a_step_of_its_own(kind, m, q, moduli):
-    """Walking rows and columns; equal ones are the number, bit for bit."""
-    written = SMALL[kind]("square" if kind == "trace" else "smoothed_hinge")
-    p = written.problem.shape[1]
-
-    def begun(change):
-        algorithm = DSPDC(written.problem, seed=3, m=m, q=q, Lambda=5.0, moduli=moduli)
-        _, sigma, theta, _ = steps_of(written, algorithm, 5.0, moduli)
-        algorithm._loop.set_steps(Steps(change(algorithm.info["tau"]), sigma, theta))
-        return algorithm
-
-    number, equal = begun(lambda tau: tau), begun(lambda tau: np.full(p, tau))
-    factors = np.linspace(0.3, 1.0, p)
-    own = begun(lambda tau: tau * factors)
-    blocks = drawn_blocks(own, ITERATIONS, 3)
-    for algorithm in (number, equal, own):
-        algorithm.advance(ITERATIONS)
-    np.testing.assert_array_equal(equal.x, number.x)
-    np.testing.assert_array_equal(equal.y, number.y)
-    taus, *others = steps_of(written, own, 5.0, moduli)
-    assert_same(own, transcriptions.matrix_algorithm_1(
-        *written.parts, factors * taus, *others, blocks
-    ))
-
-
-@all_moduli
-@pytest.mark.parametrize("m", [1, 3])
-@kinds
-def test_spdc_agrees_with_its_authors_pseudo_code(loss, kind, m, moduli):
-    written = SMALL[kind](loss)
-    algorithm = SPDC(written.problem, seed=5, m=m, moduli=moduli)
-    blocks = drawn_blocks(algorithm, ITERATIONS, 5)
-    algorithm.advance(ITERATIONS)
-    assert_same(algorithm, transcriptions.matrix_spdc(
-        written.D, written.b, loss, written.lam, written.weights(moduli), written.centre,
-        written.linear, written.problem.gamma, [I for I, _ in blocks],
-    ))
-
-
-@all_moduli
-@pytest.mark.parametrize(
-    ("m", "scaling", "order"),
-    [(1, "tight", "random"), (5, "tight", "permuted"), (5, "safe", "random")],
-)
-@kinds
-def test_sdca_agrees_with_its_authors_pseudo_code(loss, kind, m, scaling, order, moduli):
-    written = SMALL[kind](loss)
-    algorithm = SDCA(
-        written.problem, seed=4, m=m, scaling=scaling, order=order, moduli=moduli
-    )
-    batches = drawn_batches(algorithm, ITERATIONS, 4)
-    algorithm.advance(ITERATIONS)
-    divisors = written.lam.min() / written.weights(moduli)
-    assert_same(algorithm, transcriptions.matrix_sdca(
-        written.D, written.b, loss, written.lam, divisors, written.centre, written.linear,
-        batches, scaling == "safe",
-    ))
-
-
 @runs
 @pytest.mark.parametrize("kind", daily(
     ["trace_regression", "mt_lmnn", "mt_lmnn-logistic", "mt_lmnn-shared"],
@@ -322,7 +205,7 @@ def test_rank_one_sums_give_the_iterates_of_explicit_matrices(kind, name):
             ), key
 
 
-@all_moduli
+@pytest.mark.parametrize("moduli", ["each", "least"])
 @pytest.mark.parametrize(("make", "options"), [
     (risk_problem, dict(lam=[0.05, 1.0, 0.2, 5.0])), (metric_problem, dict(lam=8.0)),
     (trace_problem, {}),
@@ -364,7 +247,7 @@ def test_eigendecompositions_are_counted_and_no_block_is_projected_in_vain(
     seen = counted_projections(monkeypatch)
     begun = algorithm.eigendecompositions
     assert begun <= (p if "sdca" in name else 0)
-    limit = p if "dspdc" != RUNS[name][0] else algorithm.info["q"]
+    limit = p if CASES[name].method != "dspdc" else algorithm.info["q"]
     for _ in range(30):
         before = algorithm.eigendecompositions
         seen.clear()
@@ -474,10 +357,10 @@ def failing_after(monkeypatch, n_calls):
         monkeypatch.setitem(psd.EIGENSOLVERS, solver_name, failing(solver))
 
 
-@pytest.mark.parametrize("name", ["dspdc rows", "dspdc columns", "spdc", "sdca batches"])
+@pytest.mark.parametrize("name", ["dspdc rows", "dspdc columns", "spdc batches", "sdca batches"])
 def test_a_failing_eigensolver_ends_the_run_with_the_best_point_so_far(name, monkeypatch):
     problem = risk_problem().problem
-    method, options = RUNS[name]
+    method, options, _ = CASES[name].on(*problem.shape)
     solve(problem, method, max_passes=1, **options)      # compiled, so that 150 are of the run
     failing_after(monkeypatch, 150)
     with pytest.warns(RuntimeWarning, match=f"{method} ended: block . has no projection: none of"):
@@ -512,28 +395,22 @@ def test_large_data_with_constant_columns_does_not_look_divergent(method, scale)
 
 
 @pytest.mark.parametrize("name", ALL_RUNS)
-def test_the_smallest_problems_are_solved(name):
+def test_the_smallest_problems_zero_matrices_and_identical_points_are_no_obstacle(name):
     rng = np.random.default_rng(0)
-    method, options = ALL_RUNS[name]
-    options = options | (dict(m=1) if "m" in options else {})
-    for shape in ((1, 1, 3, 3), (1, 3, 2, 2), (4, 1, 1, 1), (1, 1, 1, 1)):
-        problem = matrix_risk(rng.standard_normal(shape), np.ones(shape[0]), lam=0.5)
-        assert solve(problem, method, tol=1e-9, **options).status == "converged"
-
-
-@pytest.mark.parametrize("name", ALL_RUNS)
-def test_zero_matrices_and_identical_points_are_no_obstacle(name):
-    method, options = ALL_RUNS[name]
-    D = np.random.default_rng(0).standard_normal((6, 3, 2, 2))
-    D[1], D[:, 2] = 0.0, 0.0
-    ones = np.ones(6)
     problems = [
+        matrix_risk(rng.standard_normal(shape), np.ones(shape[0]), lam=0.5)
+        for shape in ((1, 1, 3, 3), (1, 3, 2, 2), (4, 1, 1, 1), (1, 1, 1, 1))
+    ]
+    D, ones = rng.standard_normal((6, 3, 2, 2)), np.ones(6)
+    D[1], D[:, 2] = 0.0, 0.0
+    problems += [
         matrix_risk(D, ones, lam=0.5), matrix_risk(0.0 * D, ones),
         mt_lmnn(np.ones((12, 3)), np.arange(12) % 2, np.repeat([0, 1], 6), 2),
     ]
     if name in RUNS:
         problems.append(trace_regression(np.zeros((6, 3, 2)), ones))
     for problem in problems:
+        method, options, _ = CASES[name].on(*problem.shape)
         assert solve(problem, method, tol=1e-9, **options).status == "converged"
 
 
@@ -715,11 +592,6 @@ BAD = {
 def test_bad_input_is_refused_with_what_is_wrong_and_what_is_allowed(function, change, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         function(**(good_input(function) | change))
-
-
-def test_unknown_moduli_are_refused():
-    with pytest.raises(ValueError, match="moduli must be one of 'each', 'least', got 'all'"):
-        solve(risk_problem().problem, moduli="all")
 
 
 # Pickling -----------------------------------------------------------------------------------

@@ -2,9 +2,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily, kernels, make_factors, make_problem
+from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from method_cases import minimum_by_cvxpy
 from sklearn import linear_model
 
 from benchmark_dspdc import SmoothedHinge, erm, solve
@@ -18,42 +19,12 @@ def dense(problem):
 
 
 def optimum_by_cvxpy(problem):
-    A, b, loss = dense(problem), problem.b, loss_name(problem.loss)
-    n, p = A.shape
-    x = cp.Variable(p)
-    z = A @ x
-    if loss == "square":
-        risk = cp.sum_squares(z - b) / 2
-    elif loss == "logistic":
-        risk = cp.sum(cp.logistic(-cp.multiply(b, z)))
-    elif loss == "huber":
-        risk = cp.sum(cp.huber(z - b, problem.loss.delta)) / 2
-    else:
-        # The smoothed hinge is the Moreau envelope of the hinge.
-        slack = cp.Variable(n)
-        risk = cp.sum(cp.pos(1 - cp.multiply(b, z) - slack)) + cp.sum_squares(slack) / 2
-    reg = problem.reg
-    objective = risk / n + reg.lambda1 * cp.norm1(x) + reg.lambda2 / 2 * cp.sum_squares(x)
-    constraints = [x >= 0] if isinstance(reg, NonNegative) else []
-    tight = dict(tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
-    return cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL, **tight)
-
-
-def assert_optimal(problem, method, expected, tol=1e-11, **options):
-    result = solve(problem, method=method, tol=tol, max_seconds=None, max_passes=1e5, **options)
-    assert result.status == "converged", method
-    assert result.primal == pytest.approx(expected, rel=1e-8, abs=1e-8), method
-    assert result.dual <= expected + 1e-8
-    return result
-
-
-@pytest.mark.parametrize("lambda1", [0.0, 0.02])
-@pytest.mark.parametrize(("operator", "loss"), kernels(("dense", "square")))
-def test_optimal_value_agrees_with_an_independent_solver(operator, loss, lambda1):
-    problem = make_problem(operator, loss, lambda1=lambda1)
-    expected = optimum_by_cvxpy(problem)
-    for method, options in (("dspdc", dict(m=5, q=4)), ("spdc", {}), ("sdca", {})):
-        assert_optimal(problem, method, expected, **options)
+    x, reg = cp.Variable(problem.shape[1]), problem.reg
+    return minimum_by_cvxpy(
+        loss_name(problem.loss), dense(problem) @ x, problem.b,
+        reg.lambda1 * cp.norm1(x) + reg.lambda2 / 2 * cp.sum_squares(x),
+        [x >= 0] if isinstance(reg, NonNegative) else [], problem.loss.delta,
+    )
 
 
 def robust(stored, delta=0.5, lambda1=0.02, lambda2=0.1, regularizer=NonNegative):
@@ -81,7 +52,10 @@ def robust(stored, delta=0.5, lambda1=0.02, lambda2=0.1, regularizer=NonNegative
 def test_robust_regression_with_x_at_least_zero_has_the_optimum_of_another_solver(method, stored):
     problem = robust(stored)
     expected = optimum_by_cvxpy(problem)
-    result = assert_optimal(problem, method, expected, 1e-9)
+    result = solve(problem, method, tol=1e-9, max_seconds=None, max_passes=1e5)
+    assert result.status == "converged"
+    assert result.primal == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    assert result.dual <= expected + 1e-8
     assert result.x.min() == 0.0 < result.x.max()
     # Both parts of the problem matter: neither loss nor constraint can be left out.
     residuals = problem.operator.matvec(result.x) - problem.b

@@ -145,14 +145,40 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(method):
     (dict(seed=0.5), "seed must be"),
     (dict(callback=3), "callback must be callable or None, got 3"),
     (dict(progress=np.ones(2)), "progress must be true or false"),
-    (dict(m=np.ones(2)), "m must be an integer from 1"),
-    (dict(q=np.array(["auto", "auto"])), "q must be an integer from 1"),
-    (dict(Lambda=np.ones(2)), "Lambda must be one of"),
-    (dict(Lambda=float("nan")), "Lambda must be a finite number"),
+    (dict(batch=3), "dspdc has no option 'batch'; it has .*sampling"),
+    (dict(method="spdc", q=3), "spdc updates all p primal coordinates.*got q=3"),
+    *((dict(m=value), "m must be an integer from 1 to 30") for value in (
+        31, 0, 1.5, "best", None, np.ones(2),
+    )),
+    *((dict(q=value), "q must be an integer from 1 to 12") for value in (
+        0, np.array(["auto", "auto"]),
+    )),
+    (dict(method="spdc", m=1.5), "fraction in"),
+    # Others do not choose.
+    *((dict(method=method, m=value), "m must be .*got '(auto|all)'")
+      for method in ("sdca", "saga") for value in ("auto", "all")),
+    *((dict(Lambda=value), "Lambda must be") for value in (
+        "exact", -1.0, float("nan"), None, True, np.ones(2),
+    )),
+    (dict(method="spdc", Lambda=[1]), "Lambda must be one of"),
     (dict(Lambda=None, probabilities="importance"), "Lambda must be one of"),
+    (dict(sampling="subset", Lambda="partition"), "use Lambda='bound'"),
+    (dict(Lambda="heuristic", heuristic_scale=0), "heuristic_scale must be"),
+    (dict(sampling="cyclic"), "sampling must be one of"),
+    (dict(theorem=3), "theorem must be one of 1, 2"),
+    (dict(moduli="all"), "moduli must be one of 'each', 'least', got 'all'"),
+    *((dict(adaptive=value), "adaptive must be true or false") for value in ("yes", 1, None)),
+    (dict(adaptive=True, probabilities="importance"), "cannot be adaptive"),
+    (dict(method="spdc", steps="mine"), "steps must be one of"),
+    (dict(method="spdc", theorem=2), "only with steps='dspdc'"),
+    (dict(method="sdca", order="cyclic"), "order must be one of"),
+    (dict(method="sdca", scaling="loose"), "scaling must be one of"),
     (dict(method="svrg", epoch=0), "epoch must be a finite number > 0 and < 1e.09, got 0"),
     (dict(method="katyusha", epoch=1.7e308), "epoch must be a finite number > 0 and < 1e.09"),
-    (dict(method="spdc", Lambda=[1]), "Lambda must be one of"),
+    *((dict(method="asvrg_sp", **{name: value}), name) for name, value in (
+        ("sampling", "rows"), ("batch", 0), ("batch", "all"), ("acceleration", -1.0),
+        ("acceleration", 1e85), ("acceleration", "none"), ("inner", "none"),
+    )),
 ])
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import scipy.sparse
-from conftest import LOSSES, OPERATORS, daily
+from conftest import LOSSES, OPERATORS, daily, stored_as
+from method_cases import compare
 from replay import drawn_blocks, start_from
-from transcriptions import algorithm_1, matrix_algorithm_1, remark_1
+from transcriptions import Matrices, Vectors, algorithm_1, remark_1
 
 from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
 from benchmark_dspdc.methods import DSPDC, METHODS
@@ -71,9 +71,8 @@ def vectors(operator, loss, lambda1=0.0, lambda2=0.1):
 
 
 def of_numbers(operator, U, V, b, loss, lambda1, lambda2):
-    A = U @ V
-    stored = {"dense": A, "csr": scipy.sparse.csr_array(A), "factorized": (U, V)}[operator]
-    return solved(erm(stored, b, loss, lambda1, lambda2), A, lambda2)
+    problem = erm(stored_as(operator, U, V), b, loss, lambda1, lambda2)
+    return solved(problem, U @ V, lambda2)
 
 
 def matrices(kind, loss, lam=0.3):
@@ -454,35 +453,25 @@ def test_one_step_doubled_is_no_fault():
 
 # Other starting points --------------------------------------------------------------------------
 
+def agrees_with_algorithm_1(algorithm, plain, start):
+    start_from(algorithm, *start)
+    steps = (algorithm.info[name] for name in ("tau", "sigma", "theta", "r"))
+    iterates = algorithm_1(plain, *steps, drawn_blocks(algorithm, 60, 3), start)
+    compare(algorithm, iterates, plain, (1, 2, 20, 60))
+
+
 @with_samplings
 @pytest.mark.parametrize(("m", "q"), [(4, 3), (5, 1), (1, P)])
 def test_a_run_started_elsewhere_agrees_with_algorithm_1(case, m, q, sampling):
     loss, lambda1 = next(c[1:] for c in CASES if c[0] == case.problem.operator.kind)
     algorithm = DSPDC(case.problem, seed=3, m=m, q=q, sampling=sampling)
-    compare_with_transcription(algorithm, case, lambda *rest, start: algorithm_1(
-        case.A, case.problem.b, loss, lambda1, 0.1, *rest, start=start
-    ))
+    plain = Vectors(case.A, case.problem.b, loss, lambda1, 0.1)
+    agrees_with_algorithm_1(algorithm, plain, starting_point(case))
 
 
 @pytest.mark.parametrize(("m", "q"), [(4, 2), (8, 1)])
 def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     case = matrices("risk", "smoothed_hinge")
-    algorithm = DSPDC(case.problem, seed=3, m=m, q=q)
-    zero = np.zeros_like(case.x)
-    compare_with_transcription(
-        algorithm, case,
-        lambda tau, *rest, start: matrix_algorithm_1(
-            case.A, case.problem.b, "smoothed_hinge", case.moduli, zero, zero,
-            np.full(len(zero), tau), *rest, start=start,
-        ),
-    )
-
-
-def compare_with_transcription(algorithm, case, transcription):
-    start = starting_point(case)
-    start_from(algorithm, *start)
-    steps = (algorithm.info[name] for name in ("tau", "sigma", "theta", "r"))
-    x, y = transcription(*steps, drawn_blocks(algorithm, 60, 3), start=start)
-    algorithm.advance(60)
-    np.testing.assert_allclose(algorithm.x, x, atol=1e-10)
-    np.testing.assert_allclose(algorithm.y, y, atol=1e-10)
+    algorithm, zero = DSPDC(case.problem, seed=3, m=m, q=q), np.zeros_like(case.x)
+    plain = Matrices(case.A, case.problem.b, "smoothed_hinge", case.moduli, zero, zero)
+    agrees_with_algorithm_1(algorithm, plain, starting_point(case))

@@ -1,7 +1,9 @@
 """The papers' pseudo-code in plain NumPy, to compare the kernels with.
 
-Nothing here comes from the package but the random blocks, which are given as
-lists of index arrays; losses, proxes and step sizes are written out again.
+Nothing here comes from the package but the random blocks, which are given as lists of index
+arrays; losses, proxes and step sizes are written out again, all products are formed afresh.
+A problem is min (1/n) sum_i phi_i(<a_i, x>) + g(x) on flat vectors, with numbers or matrices for
+coordinates. A method is a generator of its iterates.
 """
 
 import numpy as np
@@ -26,6 +28,155 @@ def primal_step(c, tau, lambda1, lambda2):
     return np.sign(c) * np.maximum(np.abs(c) - tau * lambda1, 0) / (1 + tau * lambda2)
 
 
+def slope(loss, z, b):
+    """phi'(z)."""
+    if loss == "square":
+        return z - b
+    if loss == "smoothed_hinge":
+        return b * np.clip(b * z - 1, -1, 0)
+    return -b / (1 + np.exp(b * z))
+
+
+def value(loss, z, b):
+    """phi(z)."""
+    margin = b * z
+    if loss == "square":
+        return (z - b) ** 2 / 2
+    if loss == "logistic":
+        return np.logaddexp(0, -margin)
+    return np.where(margin >= 1, 0, np.where(margin <= 0, 0.5 - margin, (1 - margin) ** 2 / 2))
+
+
+def conjugate(loss, y, b):
+    """phi*(y), for y in its domain."""
+    if loss != "logistic":
+        return y ** 2 / 2 + b * y
+    s = np.clip(-b * y, 0, 1)
+    return sum(np.where(t > 0, t * np.log(np.where(t > 0, t, 1)), 0) for t in (s, 1 - s))
+
+
+def positive_part(M):
+    """The projection on the cone of positive semi-definite matrices."""
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+class Vectors:
+    """g(x) = lambda1 |x|_1 + (lambda2/2)|x|^2.
+
+    Attributes
+    ----------
+    lam, lams : float, ndarray
+        The modulus of g, and those of the coordinates, which are numbers here.
+    groups : list
+        Which entries of x are a coordinate.
+    """
+
+    def __init__(self, A, b, loss, lambda1, lambda2):
+        self.A, self.b, self.loss = A, b, loss
+        self.lambda1, self.lam = lambda1, lambda2
+        self.gamma = 4.0 if loss == "logistic" else 1.0
+        self.groups = [[j] for j in range(A.shape[1])]
+        self.lams = np.full(A.shape[1], lambda2)
+
+    def prox(self, c, tau):
+        """argmin of g + |x - c|^2/(2 tau)."""
+        return primal_step(c, tau, self.lambda1, self.lam)
+
+    def block_prox(self, j, c, tau, l2=1.0):
+        """The j-th block of it; with l2 = 0 for g - (lam/2)|x|^2."""
+        return primal_step(c, tau, self.lambda1, l2 * self.lam)
+
+    def conjugate_gradient(self, w, kappa=0.0):
+        """argmax of <w, x> - g(x) - (kappa/2)|x|^2."""
+        shrunk = np.sign(w) * np.maximum(np.abs(w) - self.lambda1, 0)
+        return shrunk / (self.lam + kappa)
+
+    def rows(self, kappa=0.0):
+        """The rows whose norms belong to the modulus lam + kappa."""
+        return self.A
+
+    def metric(self, x):
+        """Half the gradient of |X|^2, X the unknown that is shown."""
+        return x
+
+    def g(self, x):
+        return self.lambda1 * np.abs(x).sum() + self.lam / 2 * x @ x
+
+    def shown(self, x):
+        return x
+
+    def hidden(self, X):
+        """The x that is shown as X."""
+        return X
+
+    def F(self, x):
+        return value(self.loss, self.A @ x, self.b).mean() + self.g(x)
+
+    def slopes(self, x):
+        return slope(self.loss, self.A @ x, self.b)
+
+
+class Matrices(Vectors):
+    """g(X) = sum_j (lam_j/2)|X_j - centre_j|^2 + <linear_j, X_j> on the cone.
+
+    The unknown is X'_j = X_j/sqrt(weight_j). By default weight_j is lam/lam_j, lam the least
+    modulus, so that all moduli are lam and every method has one step for all. D has shape
+    (n, p, d, d), and <D_i, X> is the sum over all entries.
+    """
+
+    def __init__(self, D, b, loss, lam, centre, linear, weights=None):
+        n, self.p, self.d, _ = D.shape
+        self.centre, self.linear = centre, linear
+        lams = np.asarray(lam, float)
+        weights = lams.min() / lams if weights is None else weights
+        self.root = np.sqrt(weights)[:, None, None]
+        super().__init__((D * self.root).reshape(n, -1), b, loss, None, lams.min())
+        self.lams = lams
+        self.groups = list(np.arange(self.A.shape[1]).reshape(self.p, -1))
+
+    def _blocks(self, x):
+        return x.reshape(self.p, self.d, self.d)
+
+    def shown(self, x):
+        return self._blocks(x) * self.root
+
+    def hidden(self, X):
+        return (X / self.root).ravel()
+
+    def prox(self, c, tau):
+        return np.concatenate([self.block_prox(j, c[J], tau) for j, J in enumerate(self.groups)])
+
+    def block_prox(self, j, c, tau, l2=1.0):
+        C, lam, root = c.reshape(self.d, self.d), self.lams[j], self.root[j]
+        step = tau * root ** 2
+        # (1/step + l2 lam) X = root C/step + lam centre - linear: the stationary point.
+        shift = lam * self.centre[j] - self.linear[j]
+        full = (root * C / step + shift) / (1 / step + l2 * lam)
+        return (positive_part(full) / root).ravel()
+
+    def conjugate_gradient(self, w, kappa=0.0):
+        # kappa is added to the moduli of the X_j themselves.
+        W = self._blocks(w) / self.root
+        return np.array([
+            positive_part(W[j] + self.lams[j] * self.centre[j] - self.linear[j])
+            / (self.lams[j] + kappa) / self.root[j] for j in range(self.p)
+        ]).ravel()
+
+    def rows(self, kappa=0.0):
+        D = self.A.reshape(-1, self.p, self.d, self.d) / self.root
+        moduli = (self.lams + kappa)[:, None, None]
+        return (D * np.sqrt(moduli.min() / moduli)).reshape(len(D), -1)
+
+    def metric(self, x):
+        return (self._blocks(x) * self.root ** 2).ravel()
+
+    def g(self, x):
+        X = self.shown(x)
+        squares = np.sum((X - self.centre) ** 2, axis=(1, 2))
+        return self.lams @ squares / 2 + np.sum(self.linear * X)
+
+
 def remark_1(n, p, m, q, Lambda, lam, gamma, theorem):
     """tau, sigma and theta as printed, with real m and q."""
     a, c = n / m, p / q
@@ -36,26 +187,36 @@ def remark_1(n, p, m, q, Lambda, lam, gamma, theorem):
     return tau, sigma, theta
 
 
-def algorithm_1(A, b, loss, lambda1, lambda2, tau, sigma, theta, boost, blocks, start=None):
-    """DSPDC as in the paper: every vector is formed, nothing is kept.
+def algorithm_1(problem, tau, sigma, theta, boost, blocks, start=None):
+    """DSPDC as in the paper: every vector is formed, nothing is kept; (x, y) are yielded.
 
-    tau and sigma are numbers, or one for each primal and each dual coordinate.
+    tau and sigma are numbers, or one for each primal and each dual coordinate; theta and the
+    factor of ybar are numbers, or one for each iteration. The start is of the x that is shown.
     """
-    n, p = A.shape
-    taus, sigmas = np.broadcast_to(tau, p), np.broadcast_to(sigma, n)
-    x, y = (np.zeros(p), np.zeros(n)) if start is None else start
+    n, p = len(problem.b), len(problem.groups)
+    tau, sigma = np.broadcast_to(tau, p), np.broadcast_to(sigma, n)
+    theta, boost = (np.broadcast_to(each, len(blocks)) for each in (theta, boost))
+    x, y = np.zeros(problem.A.shape[1]), np.zeros(n)
+    if start is not None:
+        x, y = problem.hidden(start[0]), start[1]
     xbar = x
-    for I, J in blocks:
-        new_y = y.copy()
-        for i in I:
-            new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], n / sigmas[i])
-        ybar = y + boost * (new_y - y)
-        new_x = x.copy()
-        gradient = A[:, J].T @ ybar / n
-        new_x[J] = primal_step(x[J] - taus[J] * gradient, taus[J], lambda1, lambda2)
-        xbar = x + (theta + 1) * (new_x - x)
-        x, y = new_x, new_y
-    return x, y
+    for t, (I, J) in enumerate(blocks):
+        x, y, xbar = dspdc_iteration(problem, x, y, xbar, I, J, tau, sigma, theta[t], boost[t])
+        yield x, y
+
+
+def dspdc_iteration(problem, x, y, xbar, I, J, tau, sigma, theta, boost):
+    """One iteration, of the blocks I and J: x, y and xbar."""
+    A, b, n = problem.A, problem.b, len(problem.b)
+    new_y = y.copy()
+    for i in I:
+        new_y[i] = dual_step(problem.loss, A[i] @ xbar, b[i], y[i], n / sigma[i])
+    ybar = y + boost * (new_y - y)
+    new_x, gradient = x.copy(), A.T @ ybar / n
+    for j in J:
+        K = problem.groups[j]
+        new_x[K] = problem.block_prox(j, x[K] - tau[j] * gradient[K], tau[j])
+    return new_x, new_y, x + (theta + 1) * (new_x - x)
 
 
 def algorithm_2(U, V, b, loss, lambda1, lambda2, tau, sigma, theta, boost, blocks):
@@ -79,106 +240,7 @@ def algorithm_2(U, V, b, loss, lambda1, lambda2, tau, sigma, theta, boost, block
     return x, y
 
 
-def spdc(A, b, loss, lambda1, lambda2, gamma, batches):
-    """Mini-batch SPDC, Zhang & Xiao 2015, Algorithm 2 with their Theorem 1's parameters.
-
-    Their problem has no 1/n before the dual step and keeps u = A'y/n.
-    """
-    n, p = A.shape
-    m = len(batches[0])
-    R = np.linalg.norm(A, axis=1).max()
-    tau = np.sqrt(m * gamma / (n * lambda2)) / (2 * R)
-    sigma = np.sqrt(n * lambda2 / (m * gamma)) / (2 * R)
-    theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * lambda2 * gamma)))
-    x, y, xbar, u = np.zeros(p), np.zeros(n), np.zeros(p), np.zeros(p)
-    for K in batches:
-        change = np.zeros(p)
-        for k in K:
-            new = dual_step(loss, A[k] @ xbar, b[k], y[k], 1 / sigma)
-            change += (new - y[k]) * A[k]
-            y[k] = new
-        new_x = primal_step(x - tau * (u + change / m), tau, lambda1, lambda2)
-        u = u + change / n
-        xbar = new_x + theta * (new_x - x)
-        x = new_x
-    return x, y
-
-
-def prox_sdca(A, b, loss, lambda1, lambda2, batches, scale_of):
-    """Prox-SDCA, Shalev-Shwartz & Zhang; `scale_of(K)` holds a mini-batch back."""
-    n = len(A)
-    y = np.zeros(n)
-
-    def primal(y):
-        w = -A.T @ y / n
-        return np.sign(w) * np.maximum(np.abs(w) - lambda1, 0) / lambda2
-
-    for K in batches:
-        x = primal(y)
-        for k in K:
-            rho = scale_of(K) * (A[k] @ A[k]) / (lambda2 * n)
-            y[k] = dual_step(loss, A[k] @ x, b[k], y[k], rho)
-    return primal(y), y
-
-
-# Matrices -------------------------------------------------------------------------------
-#
-# D has shape (n, p, d, d) and X shape (p, d, d); <D_i, X> is the sum over all entries.
-# g_j(X) = (lam_j/2) |X - centre_j|^2 + <linear_j, X> on the cone.
-
-def positive_part(M):
-    """The projection on the cone of positive semi-definite matrices."""
-    values, vectors = np.linalg.eigh((M + M.T) / 2)
-    return (vectors * np.maximum(values, 0)) @ vectors.T
-
-
-def matrix_step(C, tau, lam, centre, linear):
-    """argmin over Q in the cone of g_j(Q) + |Q - C|^2/(2 tau)."""
-    return positive_part((C / tau + lam * centre - linear) / (1 / tau + lam))
-
-
-def matrix_algorithm_1(D, b, loss, lam, centre, linear, taus, sigma, theta, boost, blocks,
-                       start=None):
-    """DSPDC with matrices for coordinates and a primal step for each of them.
-
-    sigma is a number, or one for each dual coordinate.
-    """
-    n, p, d, _ = D.shape
-    sigmas = np.broadcast_to(sigma, n)
-    X, y = (np.zeros((p, d, d)), np.zeros(n)) if start is None else start
-    Xbar = X
-    for I, J in blocks:
-        new_y = y.copy()
-        for i in I:
-            new_y[i] = dual_step(loss, np.sum(D[i] * Xbar), b[i], y[i], n / sigmas[i])
-        ybar = y + boost * (new_y - y)
-        new_X = X.copy()
-        for j in J:
-            product = sum(ybar[i] * D[i, j] for i in range(n))
-            new_X[j] = matrix_step(
-                X[j] - taus[j] / n * product, taus[j], lam[j], centre[j], linear[j]
-            )
-        Xbar = X + (theta + 1) * (new_X - X)
-        X, y = new_X, new_y
-    return X, y
-
-
-def clipped_algorithm_1(A, b, loss, lam, taus, sigma, theta, boost, blocks):
-    """DSPDC on numbers x >= 0 with g_j(x) = lam_j x^2/2."""
-    n, p = A.shape
-    x, y, xbar = np.zeros(p), np.zeros(n), np.zeros(p)
-    for I, J in blocks:
-        new_y = y.copy()
-        for i in I:
-            new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], n / sigma)
-        ybar = y + boost * (new_y - y)
-        new_x = x.copy()
-        gradient = A.T @ ybar / n
-        new_x[J] = np.maximum((x - taus * gradient) / (1 + taus * lam), 0)[J]
-        xbar = x + (theta + 1) * (new_x - x)
-        x, y = new_x, new_y
-    return x, y
-
+# Metric learning -----------------------------------------------------------------------
 
 def mt_lmnn_triplets(points, labels, tasks, n_neighbors, n_impostors):
     """The sets N_j and S_j of the paper: lists of (j, u, v) and of (j, u, v, w), j from 1 on."""
@@ -211,6 +273,11 @@ def mt_lmnn_matrices(points, pairs, triples, n_tasks):
     return Z, T, C
 
 
+def matrix_step(C, tau, lam, centre, linear):
+    """argmin over Q in the cone of g_j(Q) + |Q - C|^2/(2 tau)."""
+    return positive_part((C / tau + lam * centre - linear) / (1 / tau + lam))
+
+
 def algorithm_3(Z, T, C, loss, lambda0, lam, taus, sigma, theta, boost, blocks):
     """DSPDC customised for MT-LMNN (W_0 sums over all tasks, which the paper misprints)."""
     n, d, _ = Z.shape
@@ -238,56 +305,3 @@ def algorithm_3(Z, T, C, loss, lambda0, lam, taus, sigma, theta, boost, blocks):
         Xbar = X + (theta + 1) * (new_X - X)
         X, y, B = new_X, new_y, new_B
     return X, y
-
-
-def matrix_spdc(D, b, loss, lam, weights, centre, linear, gamma, batches):
-    """SPDC on matrices: all moduli equal min(lam) after X_j -> X_j sqrt(weights_j)."""
-    n, p, d, _ = D.shape
-    m, least = len(batches[0]), min(lam)
-    R = np.sqrt(max(sum(weights[j] * np.sum(D[i, j] ** 2) for j in range(p)) for i in range(n)))
-    tau = np.sqrt(m * gamma / (n * least)) / (2 * R)
-    sigma = np.sqrt(n * least / (m * gamma)) / (2 * R)
-    theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * least * gamma)))
-    X, Xbar, U, y = np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros((p, d, d)), np.zeros(n)
-    for K in batches:
-        change = np.zeros((p, d, d))
-        for k in K:
-            new = dual_step(loss, np.sum(D[k] * Xbar), b[k], y[k], 1 / sigma)
-            change += (new - y[k]) * D[k]
-            y[k] = new
-        new_X = np.array([
-            matrix_step(
-                X[j] - tau * weights[j] * (U[j] + change[j] / m), tau * weights[j], lam[j],
-                centre[j], linear[j],
-            ) for j in range(p)
-        ])
-        U = U + change / n
-        Xbar = new_X + theta * (new_X - X)
-        X = new_X
-    return X, y
-
-
-def matrix_sdca(D, b, loss, lam, divisors, centre, linear, batches, safe):
-    """Mini-batch prox-SDCA on matrices, rho_i = (s/n) sum_j |D_i^j|^2/divisors_j.
-
-    s is the norm of the batch's normalised Gram matrix, or its size if `safe`.
-    """
-    n, p = D.shape[:2]
-    scaled = (D / np.sqrt(divisors)[:, None, None]).reshape(n, -1)
-    norms = np.linalg.norm(scaled, axis=1)
-    y = np.zeros(n)
-
-    def primal(y):
-        return np.array([
-            positive_part(
-                -sum(y[i] * D[i, j] for i in range(n)) / n + lam[j] * centre[j] - linear[j]
-            ) / lam[j] for j in range(p)
-        ])
-
-    for K in batches:
-        X = primal(y)
-        rows = scaled[K] / norms[K, None]
-        s = len(K) if safe else np.linalg.norm(rows @ rows.T, 2)
-        for k in K:
-            y[k] = dual_step(loss, np.sum(D[k] * X), b[k], y[k], s / n * norms[k] ** 2)
-    return primal(y), y

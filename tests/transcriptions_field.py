@@ -1,147 +1,60 @@
-"""The rivals' pseudo-code in plain NumPy, to compare the kernels with.
+"""The rivals' pseudo-code in plain NumPy, on the problems of `transcriptions`.
 
-Nothing here comes from the package but the drawn indices, given as lists of
-arrays. A problem is min (1/n) sum_i phi_i(<a_i, x>) + g(x) on flat vectors;
-losses, proxes and step sizes are written out again, all products are formed
-afresh. A method is a generator of its iterates. A batch of a fixed partition
-into r batches is one of r functions, F_k = (r/n) sum over the batch, whose
-mean is the mean loss; with single rows that is the authors' setting.
+A batch of a fixed partition into r batches is one of r functions, F_k = (r/n) sum over the
+batch, whose mean is the mean loss; with single rows that is the authors' setting. A method yields
+x and y, or None for a y that it has not.
 """
 
 import numpy as np
-from transcriptions import dual_step, positive_part, primal_step
+from transcriptions import conjugate, dual_step, value
 
 
-def slope(loss, z, b):
-    """phi'(z)."""
-    if loss == "square":
-        return z - b
-    if loss == "smoothed_hinge":
-        return b * np.clip(b * z - 1, -1, 0)
-    return -b / (1 + np.exp(b * z))
+def spdc(problem, batches):
+    """Mini-batch SPDC, Zhang & Xiao 2015, Algorithm 2 with their Theorem 1's parameters.
 
-
-def value(loss, z, b):
-    """phi(z)."""
-    margin = b * z
-    if loss == "square":
-        return (z - b) ** 2 / 2
-    if loss == "logistic":
-        return np.logaddexp(0, -margin)
-    return np.where(margin >= 1, 0, np.where(margin <= 0, 0.5 - margin, (1 - margin) ** 2 / 2))
-
-
-def conjugate(loss, y, b):
-    """phi*(y), for y in its domain."""
-    if loss != "logistic":
-        return y ** 2 / 2 + b * y
-    s = np.clip(-b * y, 0, 1)
-    return sum(np.where(t > 0, t * np.log(np.where(t > 0, t, 1)), 0) for t in (s, 1 - s))
-
-
-class Vectors:
-    """g(x) = lambda1 |x|_1 + (lambda2/2)|x|^2."""
-
-    def __init__(self, A, b, loss, lambda1, lambda2):
-        self.A, self.b, self.loss = A, b, loss
-        self.lambda1, self.lam = lambda1, lambda2
-        self.gamma = 4.0 if loss == "logistic" else 1.0
-        self.groups = [[j] for j in range(A.shape[1])]
-        self.lams = np.full(A.shape[1], lambda2)
-
-    def prox(self, c, tau):
-        """argmin of g + |x - c|^2/(2 tau)."""
-        return primal_step(c, tau, self.lambda1, self.lam)
-
-    def prox_without_l2(self, j, c, tau):
-        """The j-th block of the prox of g - (lam/2)|x|^2."""
-        return primal_step(c, tau, self.lambda1, 0.0)
-
-    def conjugate_gradient(self, w, kappa=0.0):
-        """argmax of <w, x> - g(x) - (kappa/2)|x|^2."""
-        shrunk = np.sign(w) * np.maximum(np.abs(w) - self.lambda1, 0)
-        return shrunk / (self.lam + kappa)
-
-    def rows(self, kappa=0.0):
-        """The rows whose norms belong to the modulus lam + kappa."""
-        return self.A
-
-    def metric(self, x):
-        """Half the gradient of |X|^2, X the unknown that is shown."""
-        return x
-
-    def g(self, x):
-        return self.lambda1 * np.abs(x).sum() + self.lam / 2 * x @ x
-
-    def shown(self, x):
-        return x
-
-    def F(self, x):
-        return value(self.loss, self.A @ x, self.b).mean() + self.g(x)
-
-    def slopes(self, x):
-        return slope(self.loss, self.A @ x, self.b)
-
-
-class Matrices(Vectors):
-    """g(X) = sum_j (lam_j/2)|X_j - centre_j|^2 + <linear_j, X_j> on the cone.
-
-    The unknown is X'_j = sqrt(lam_j/lam) X_j, lam the least modulus, so that
-    all moduli are lam and every method has one step for all.
+    Their problem has no 1/n before the dual step and keeps u = A'y/n.
     """
+    A, b, lam, gamma = problem.A, problem.b, problem.lam, problem.gamma
+    n, m = len(b), len(batches[0])
+    R = np.linalg.norm(A, axis=1).max()
+    tau = np.sqrt(m * gamma / (n * lam)) / (2 * R)
+    sigma = np.sqrt(n * lam / (m * gamma)) / (2 * R)
+    theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * lam * gamma)))
+    x = xbar = u = np.zeros(A.shape[1])
+    y = np.zeros(n)
+    for K in batches:
+        change = np.zeros_like(x)
+        for k in K:
+            new = dual_step(problem.loss, A[k] @ xbar, b[k], y[k], 1 / sigma)
+            change += (new - y[k]) * A[k]
+            y[k] = new
+        new_x = problem.prox(x - tau * (u + change / m), tau)
+        u = u + change / n
+        xbar = new_x + theta * (new_x - x)
+        x = new_x
+        yield x, y.copy()
 
-    def __init__(self, D, b, loss, lam, centre, linear):
-        n, self.p, self.d, _ = D.shape
-        self.centre, self.linear = centre, linear
-        lams = np.asarray(lam, float)
-        self.root = np.sqrt(lams.min() / lams)[:, None, None]
-        super().__init__((D * self.root).reshape(n, -1), b, loss, None, lams.min())
-        self.lams = lams
-        self.groups = list(np.arange(self.A.shape[1]).reshape(self.p, -1))
 
-    def _blocks(self, x):
-        return x.reshape(self.p, self.d, self.d)
+def normalised_norm2(rows):
+    """The norm of the Gram matrix of rows of length one."""
+    return np.linalg.norm(rows / np.linalg.norm(rows, axis=1, keepdims=True), 2) ** 2
 
-    def shown(self, x):
-        return self._blocks(x) * self.root
 
-    def prox(self, c, tau):
-        return self._prox(self._blocks(c), tau, range(self.p), 0.0).ravel()
+def prox_sdca(problem, batches, safe=False):
+    """Prox-SDCA, Shalev-Shwartz & Zhang.
 
-    def prox_without_l2(self, j, c, tau):
-        return self._prox(c.reshape(1, self.d, self.d), tau, [j], 1.0).ravel()
-
-    def _prox(self, C, tau, js, without):
-        out = np.empty_like(C)
-        for k, j in enumerate(js):
-            lam, root = self.lams[j], self.root[j]
-            step = tau * root ** 2
-            shift = lam * self.centre[j] - self.linear[j]
-            # 1/step + lam - without lam, times X: the stationary point.
-            full = (root * C[k] / step + shift) / (1 / step + (1 - without) * lam)
-            out[k] = positive_part(full) / root
-        return out
-
-    def conjugate_gradient(self, w, kappa=0.0):
-        # kappa is added to the moduli of the X_j themselves.
-        W = self._blocks(w) / self.root
-        return np.array([
-            positive_part(W[j] + self.lams[j] * self.centre[j] - self.linear[j])
-            / (self.lams[j] + kappa) / self.root[j] for j in range(self.p)
-        ]).ravel()
-
-    def rows(self, kappa=0.0):
-        D = self.A.reshape(-1, self.p, self.d, self.d) / self.root
-        moduli = (self.lams + kappa)[:, None, None]
-        return (D * np.sqrt(moduli.min() / moduli)).reshape(len(D), -1)
-
-    def metric(self, x):
-        return (self._blocks(x) * self.root ** 2).ravel()
-
-    def g(self, x):
-        X = self.shown(x)
-        squares = np.sum((X - self.centre) ** 2, axis=(1, 2))
-        return self.lams @ squares / 2 + np.sum(self.linear * X)
+    A mini-batch is held back by the norm of its normalised Gram matrix, or its size if `safe`.
+    """
+    A, n = problem.A, len(problem.b)
+    y = np.zeros(n)
+    x = problem.conjugate_gradient(-A.T @ y / n)
+    for K in batches:
+        s = len(K) if safe else normalised_norm2(A[K])
+        for k in K:
+            rho = s * (A[k] @ A[k]) / (problem.lam * n)
+            y[k] = dual_step(problem.loss, A[k] @ x, problem.b[k], y[k], rho)
+        x = problem.conjugate_gradient(-A.T @ y / n)
+        yield x, y.copy()
 
 
 def batch_gradient(problem, batch, r, y):
@@ -182,16 +95,16 @@ def saga(problem, blocks, draws, step="third"):
             size = 1 / (2 * (mu * r + (L + mu)))
             c = x - size * (estimate + mu * x)
             x = np.concatenate([
-                np.atleast_1d(problem.prox_without_l2(j, c[J], size))
+                np.atleast_1d(problem.block_prox(j, c[J], size, 0.0))
                 for j, J in enumerate(problem.groups)
             ])
         table = new
-        yield x
+        yield x, None
 
 
-def prox_svrg(problem, blocks, draws, length, average=True):
-    """Xiao & Zhang 2014, Figure 1, uniform sampling, eta = 0.1/L."""
-    n, r = len(problem.b), len(blocks)
+def prox_svrg(problem, blocks, draws, average=True):
+    """Xiao & Zhang 2014, Figure 1, uniform sampling, eta = 0.1/L, epochs of two passes."""
+    n, r, length = len(problem.b), len(blocks), 2 * len(blocks)
     eta = 0.1 / smoothness(problem, blocks).max()
     snapshot = np.zeros(problem.A.shape[1])
     draws = iter(draws)
@@ -206,13 +119,13 @@ def prox_svrg(problem, blocks, draws, length, average=True):
             difference = batch_gradient(problem, blocks[k], r, problem.slopes(x) - y)
             x = problem.prox(x - eta * (difference + full), eta)
             total = total + x
-            yield x
+            yield x, None
         snapshot = total / length if average else x
 
 
-def katyusha(problem, blocks, draws, length):
-    """Allen-Zhu 2018, Algorithm 2 with option II; y_k is yielded."""
-    n, r, sigma = len(problem.b), len(blocks), problem.lam
+def katyusha(problem, blocks, draws):
+    """Allen-Zhu 2018, Algorithm 2 with option II, epochs of two passes; y_k is yielded."""
+    n, r, sigma, length = len(problem.b), len(blocks), problem.lam, 2 * len(blocks)
     L = smoothness(problem, blocks).max()
     tau2 = 1 / 2
     tau1 = min(np.sqrt(length * sigma) / np.sqrt(3 * L), 1 / 2)
@@ -234,7 +147,7 @@ def katyusha(problem, blocks, draws, length):
             z = new
             above = above + (1 + alpha * sigma) ** j * y
             below += (1 + alpha * sigma) ** j
-            yield y
+            yield y, None
         snapshot = above / below
 
 
@@ -276,7 +189,7 @@ def rpdg(problem, blocks, draws, uniform=False):
         before, x = x, problem.prox(x - (total + change / p[k]) / eta, 1 / eta)
         total = total + change
         points[k] = point
-        yield x
+        yield x, None
 
 
 def raised(L, modulus):
@@ -288,7 +201,7 @@ def raised(L, modulus):
 
 
 def apcg_dual(problem, blocks, draws):
-    """Lin, Lu & Xiao 2015, Algorithm 2 in its three vectors, on the dual; y = x^(k) is yielded.
+    """Lin, Lu & Xiao 2015, Algorithm 2 in its three vectors, on the dual, where x^(k) is y.
 
     Minimises f + Psi with f(y) = g*(-A'y/n) + (gamma/2n)|y|^2.
     """
@@ -315,7 +228,7 @@ def apcg_dual(problem, blocks, draws):
             )
         x = y + N * alpha * (new - z) + N * alpha ** 2 * (z - y)
         z = new
-        yield x
+        yield problem.conjugate_gradient(-problem.A.T @ x / n), x
 
 
 def apcg_primal(problem, blocks, draws):
@@ -341,10 +254,10 @@ def apcg_primal(problem, blocks, draws):
         for j in blocks[k]:
             J = problem.groups[j]
             weight = N * alpha * L[k] * lam / problem.lams[j]
-            new[J] = problem.prox_without_l2(j, centre[J] - gradient[J] / weight, 1 / weight)
+            new[J] = problem.block_prox(j, centre[J] - gradient[J] / weight, 1 / weight, 0.0)
         x = y + N * alpha * (new - z) + N * alpha ** 2 * (z - y)
         z = new
-        yield x
+        yield x, None
 
 
 def asdca(problem, batches, epoch):
@@ -378,8 +291,7 @@ def asdca(problem, batches, epoch):
     xi = (1 + eta ** -2) * (problem.F(zero) - problem_dual(problem, np.zeros(n)))
     for t, batch in enumerate(batches, 1):
         w = inner(alpha)
-        normalised = rows[batch] / norms[batch, None]
-        s = np.linalg.norm(normalised, 2) ** 2
+        s = normalised_norm2(rows[batch])
         for i in batch:
             alpha[i] = dual_step(
                 problem.loss, A[i] @ w, b[i], alpha[i],
@@ -434,13 +346,56 @@ def fista(problem, n_iterations):
     L = np.linalg.norm(problem.A, 2) ** 2 / (n * problem.gamma)
     x = y = np.zeros(problem.A.shape[1])
     t = 1.0
-    restarts = 0
     for _ in range(n_iterations):
         new = problem.prox(y - problem.A.T @ problem.slopes(y) / (n * L), 1 / L)
         if L * (y - new) @ (new - x) > 0:
             t = 1.0
-            restarts += 1
         following = (1 + np.sqrt(1 + 4 * t ** 2)) / 2
         y = new + (t - 1) / following * (new - x)
         x, t = new, following
-        yield x, restarts
+        yield x, None
+
+
+# ASVRG-SP, as in Palaniappan & Bach: moduli lam of x and mu = gamma/n of y, K = A/n, the operator
+# B(x, y) = (K'y, -K x), and forward-backward steps with prox_M.
+
+def lipschitz2(problem, probabilities):
+    """L^2 and Lbar^2: of B, and of the operator sampled with these probabilities."""
+    n, mu = len(problem.b), problem.gamma / len(problem.b)
+    K2 = np.array([np.sum(problem.A[:, J] ** 2, axis=1) for J in problem.groups]).T / n ** 2
+    second = np.divide(K2, probabilities, out=np.zeros_like(K2), where=probabilities > 0)
+    largest = max(second.sum(axis=0).max(), second.sum(axis=1).max())
+    L2 = np.linalg.norm(problem.A / n, 2) ** 2
+    return L2 / (problem.lam * mu), largest / (problem.lam * mu)
+
+
+def asvrg_sp(problem, probabilities, batches, tau, length, epochs):
+    """(x, y) after each of the batches of entries, lists of pairs (i, j)."""
+    A, b, n = problem.A, problem.b, len(problem.b)
+    K, lam, gamma, mu = A / n, problem.lam, problem.gamma, problem.gamma / n
+    L2, Lbar2 = lipschitz2(problem, probabilities)
+    # Of the problem whose moduli are 1 + tau times those of M.
+    sigma = (1 + tau) ** 2 / (L2 + 3 * Lbar2 / len(batches[0]))
+    x, y = np.zeros(A.shape[1]), np.zeros(n)
+    for t, batch in enumerate(batches):
+        if t % (length * epochs) == 0:
+            xbar, ybar = x, y
+        if t % length == 0:
+            xs, ys = x, y
+            full_x, full_y = K.T @ ys, -K @ xs
+        gx, gy = full_x.copy(), full_y.copy()
+        for i, j in batch:
+            J = problem.groups[j]
+            share = 1 / (probabilities[i, j] * len(batch))
+            gx[J] += share * K[i, J] * (y[i] - ys[i])
+            gy[i] -= share * K[i, J] @ (x[J] - xs[J])
+        cx = x - sigma / (lam * (1 + tau)) * gx
+        cy = y - sigma / (mu * (1 + tau)) * gy
+        # argmin of sigma (g + lam tau/2 |x - xbar|^2) + lam (1 + tau)/2 |x - cx|^2
+        weight = lam * tau + lam * (1 + tau) / sigma
+        x = problem.prox((lam * tau * xbar + lam * (1 + tau) / sigma * cx) / weight, 1 / weight)
+        # argmax of -sigma (phi*/n + mu tau/2 |y - ybar|^2) - mu (1 + tau)/2 |y - cy|^2
+        rho = gamma * tau + gamma * (1 + tau) / sigma
+        near = (gamma * tau * ybar + gamma * (1 + tau) / sigma * cy) / rho
+        y = np.array([dual_step(problem.loss, 0.0, b[i], near[i], rho) for i in range(n)])
+        yield x, y

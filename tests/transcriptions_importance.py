@@ -1,7 +1,6 @@
 """Non-uniform sampling in plain NumPy, after docs/importance.md; nothing from the package."""
 
 import numpy as np
-from transcriptions import dual_step
 
 
 def block_norms(A, dual, primal):
@@ -51,31 +50,15 @@ def spdc_parameters(norms, n, lam, gamma):
     return K, p, np.ones(1), sigma / p, np.array([tau])
 
 
-def dspdc(A, b, loss, step, parameters, contraction, dual, primal, draws):
-    """Algorithm 1 with a probability and a step for each block.
-
-    ``step(J, c, tau)`` is the proximal map of the coordinates J. Yields x, y, xbar.
-    """
-    _, p, q, sigma, tau = parameters
-    n = len(A)
-    x, y = np.zeros(A.shape[1]), np.zeros(n)
-    xbar = x
-    for k, l in draws:
-        x, y, xbar = dspdc_iteration(
-            A, b, loss, step, x, y, xbar, dual[k], primal[l], n / sigma[k], tau[l], 1 / p[k],
-            contraction / q[l],
-        )
-        yield x, y, xbar
-
-
-def dspdc_iteration(A, b, loss, step, x, y, xbar, I, J, rho, tau, boost, theta):
-    new_y = y.copy()
-    for i in I:
-        new_y[i] = dual_step(loss, A[i] @ xbar, b[i], y[i], rho)
-    ybar = y + boost * (new_y - y)
-    new_x = x.copy()
-    new_x[J] = step(J, x[J] - tau / len(A) * (A[:, J].T @ ybar), tau)
-    return new_x, new_y, x + (1 + theta) * (new_x - x)
+def by_coordinate(parameters, dual, primal):
+    """tau and sigma of every coordinate, from those of its block."""
+    *_, sigma, tau = parameters
+    found = []
+    for blocks, each in ((primal, tau), (dual, sigma)):
+        found.append(np.empty(sum(map(len, blocks))))
+        for block, value in zip(blocks, each, strict=True):
+            found[-1][block] = value
+    return found
 
 
 def delta(A, lam, gamma, parameters, dual, primal, x, y, before, best_x, best_y):
