@@ -519,9 +519,9 @@ def run_results(case, folder):
 RESULTS = Surface(
     result_cases(), run_results,
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
-    r"has a finite gap|none of the files has a figure to follow: .|is too large: .* allowed|no column"
-    r"|of \d+ repetitions|column base_seed of the result holds|the seeds are |runs of the "
-    r"(baseline|result) are not in|ended after \d+ of \d+ checks",
+    r"has a finite gap|none of the files has a figure to follow: .|is too large: .* allowed"
+    r"|no column|of \d+ repetitions|column base_seed of the result holds|the seeds are "
+    r"|runs of the (baseline|result) are not in|ended after \d+ of \d+ checks",
 )
 
 SURFACES = {
