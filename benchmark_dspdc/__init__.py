@@ -10,9 +10,26 @@ The unknowns may also be positive semi-definite matrices: `matrix_risk`,
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 from .version import __version__
+
+#: The modules that the package needs, by the names that pip knows them by.
+_NEEDED = {
+    "numpy": "numpy", "scipy": "scipy", "numba": "numba", "benchopt": "benchopt",
+    "libsvmdata": "libsvmdata", "pandas": "pandas", "pyarrow": "pyarrow", "seaborn": "seaborn",
+    "scikit-learn": "sklearn", "joblib": "joblib", "threadpoolctl": "threadpoolctl",
+    "rich": "rich", "filelock": "filelock", "ruptures": "ruptures",
+}
+
+# A bare clone under benchopt has no installer that has seen to them.
+if _missing := [name for name, module in _NEEDED.items() if find_spec(module) is None]:
+    raise ModuleNotFoundError(
+        f"benchmark_dspdc needs {', '.join(_missing)}, not installed here; run "
+        f"`pip install -e {Path(__file__).resolve().parents[1]}`, or `benchopt install` with conda"
+    )
 
 #: The module of each public name. They are loaded when they are first asked for: that takes
 #: seconds, and most commands of ``python -m benchmark_dspdc`` need few of them.
@@ -24,14 +41,17 @@ _MODULES = {
     "NonNegative": "model.regularizers",
     "Problem": "model.problem",
     "ProblemConstants": "theory.constants",
-    "Result": "solver",
+    "Result": "result",
     "SmoothedHinge": "model.losses",
     "Square": "model.losses",
+    "certify": "problems",
+    "compare": "comparing",
     "constants": "theory.constants",
     "erm": "problems",
     "matrix_risk": "problems",
     "methods": "solver",
     "mt_lmnn": "problems",
+    "path": "comparing",
     "solve": "solver",
     "trace_regression": "problems",
 }

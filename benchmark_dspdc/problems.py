@@ -5,6 +5,9 @@ All are of the one form of `benchmark_dspdc.model.problem`. Those over matrices 
 matrices and their inner product <A, X> = sum of a_kl x_kl; X is an array of shape (p, d, d).
 """
 
+from copy import copy
+from typing import NamedTuple
+
 import numpy as np
 
 from .data.common import show_id
@@ -19,9 +22,12 @@ from .operators import as_operator, is_factorized, materialized
 from .operators.matrix_blocks import MatrixOperator
 from .operators.rank_one import RankOneOperator
 
+#: What labels of classification may be given as.
+LABELS = ("-1+1", "01")
+
 
 def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=False,
-        regularizer="elastic_net"):
+        regularizer="elastic_net", labels="-1+1"):
     """Regularised empirical risk minimisation.
 
     min over x of  (1/n) sum_i phi_i(a_i'x) + g(x),
@@ -43,6 +49,9 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
     regularizer : {"elastic_net", "non_negative"}, or a regulariser
         "non_negative" is the elastic net for x >= 0. An object such as
         ``NonNegative(lambda2=0.1)`` has its own constants.
+    labels : {"-1+1", "01"}
+        What b holds for a loss of classification: -1 and +1, or 0 and 1 (or booleans), of which
+        0 becomes -1.
 
     Returns
     -------
@@ -65,7 +74,85 @@ def erm(A, b, loss="smoothed_hinge", lambda1=0.0, lambda2=1e-2, materialize=Fals
     if check_flag(materialize, "materialize") and is_factorized(A):
         A = materialized(*A)
     operator = as_operator(A)
-    return check_scale(Problem(operator, _targets(b, operator.shape[0], loss), loss, reg))
+    b = _targets(_signs(b, loss, labels), operator.shape[0], loss)
+    return check_scale(Problem(operator, b, loss, reg))
+
+
+def _signs(b, loss, labels):
+    """Labels as they are, or -1 and +1 for 0 and 1 where that is said."""
+    choose(labels, LABELS, "labels")
+    given = as_given(b, "b")
+    if not loss.classification:
+        return b
+    if labels == "-1+1":
+        if given.dtype == bool:
+            raise ValueError(
+                'labels must be -1 or +1, got booleans; pass labels="01", which makes True +1'
+            )
+        return b
+    if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        shown = ", ".join(map(str, np.unique(given.astype(str))[:6]))
+        raise ValueError(f'labels="01" is for labels 0 and 1 or booleans, got {shown}')
+    return 2.0 * given - 1.0
+
+
+def certify(A, b, coef, loss="logistic", lambda1=0.0, lambda2=1e-2, dual=None,
+            regularizer="elastic_net", labels="-1+1"):
+    """How far from the optimum a model is at most that was fitted anywhere.
+
+    Parameters
+    ----------
+    A, b, loss, lambda1, lambda2, regularizer, labels
+        The problem, as for `erm`: a mean of losses plus the regulariser, without an intercept.
+        scikit-learn's ``LogisticRegression(C=C, fit_intercept=False)`` has lambda2 = 1/(C n),
+        its ``Ridge(alpha)`` lambda2 = alpha/n with the square loss.
+    coef : array of shape (p,) or (1, p)
+        The model's coefficients.
+    dual : array of shape (n,) or None
+        A dual point, if the method has one; the better of it and phi'(A coef) counts.
+
+    Returns
+    -------
+    Certificate
+        ``primal`` is the value at coef, ``gap`` a bound on how much better any other point can
+        be, ``relative_gap`` that over max(1, |primal|).
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression(C=1.0, fit_intercept=False).fit(A, b)
+    >>> certify(A, b, model.coef_, loss="logistic", lambda2=1 / len(b)).relative_gap
+    """
+    problem = erm(A, b, loss, lambda1, lambda2, regularizer=regularizer, labels=labels)
+    n, p = problem.shape
+    given = as_given(coef, "coef")
+    x = as_array(given[0] if given.ndim == 2 and len(given) == 1 else given, "coef", 1)
+    if len(x) != p:
+        hint = "; an intercept is the coefficient of a column of ones in A" * (len(x) == p + 1)
+        raise ValueError(f"coef must have {p} entries, one a column of A, got {len(x)}{hint}")
+    if dual is not None:
+        dual = as_array(dual, "dual", 1)
+        if len(dual) != n:
+            raise ValueError(f"dual must have {n} entries, one a row of A, got {len(dual)}")
+    return problem.certify(x, dual)
+
+
+def with_constant(problem, name, value):
+    """The problem with another value of a regularisation constant."""
+    made = copy(problem)
+    if isinstance(problem.reg, PSDFrobenius):
+        choose(name, ("lam",), "constant")
+        lam = _moduli(value, problem.shape[1])
+        if isinstance(problem, MetricProblem):
+            # The metric that all tasks share keeps its own.
+            lam[0] = problem.reg.lam[0]
+        made.reg = problem.reg.with_lam(lam)
+        made.operator = problem.operator.weighted(made.reg.weights)
+    else:
+        known = [field for field in ("lambda1", "lambda2") if hasattr(problem.reg, field)]
+        choose(name, known, "constant")
+        made.reg = problem.reg._replace(**{name: value}).checked()
+    return check_scale(made)
 
 
 def _loss(given):
@@ -166,8 +253,8 @@ def trace_regression(measurements, b, lam=0.01):
     return check_scale(Problem(operator, b, LOSSES["square"], reg))
 
 
-class MetricProblem(Problem):
-    """A problem whose solution is a metric for each task.
+class Metrics(NamedTuple):
+    """How the blocks of a solution make a metric for each task.
 
     Attributes
     ----------
@@ -175,12 +262,12 @@ class MetricProblem(Problem):
         The tasks, sorted.
     blocks : {"both", "shared"}
         Whether a task's metric is X_0 + X_j, or X_0 for all.
+    d : int
     """
 
-    def __init__(self, operator, b, loss, reg, task_names, blocks):
-        super().__init__(operator, b, loss, reg)
-        self.task_names = task_names
-        self.blocks = blocks
+    task_names: np.ndarray
+    blocks: str
+    d: int
 
     def metric(self, x, task):
         """The d x d matrix of the squared distance (z - z')'M(z - z') in a task."""
@@ -200,11 +287,20 @@ class MetricProblem(Problem):
     def transform(self, x, Z, task):
         """Points mapped so that their Euclidean distance is that of the task's metric."""
         Z = as_array(Z, "Z", 2)
-        d = self.operator.d
-        if Z.shape[1] != d:
-            raise ValueError(f"Z must have {d} columns as the training points, got {Z.shape[1]}")
+        if Z.shape[1] != self.d:
+            raise ValueError(
+                f"Z must have {self.d} columns as the training points, got {Z.shape[1]}"
+            )
         values, vectors = np.linalg.eigh(self.metric(x, task))
         return Z @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+class MetricProblem(Problem):
+    """A problem whose solution is a metric for each task; `learned` says how, a `Metrics`."""
+
+    def __init__(self, operator, b, loss, reg, learned):
+        super().__init__(operator, b, loss, reg)
+        self.learned = learned
 
 
 @single_threaded
@@ -273,7 +369,8 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     centre = np.zeros((p, d, d))
     centre[0] = np.eye(d)
     reg = PSDFrobenius(moduli, d, centre, operator.sum_of_vectors(near))
-    problem = MetricProblem(operator, np.ones(n), chosen, reg, found.task_names, blocks)
+    learned = Metrics(found.task_names, blocks, d)
+    problem = MetricProblem(operator, np.ones(n), chosen, reg, learned)
     return check_scale(problem)
 
 

@@ -5,7 +5,6 @@ import math
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -13,63 +12,9 @@ import pandas as pd
 from .engine.checks import check_flag, check_int, check_number, choose
 from .engine.psd_projection import ProjectionError
 from .methods import METHODS
+from .methods.method import start_of
 from .model.problem import Problem
-
-
-@dataclass
-class Result:
-    """What `solve` found.
-
-    Attributes
-    ----------
-    x, y : ndarray
-        The pair with the smallest gap seen.
-    primal, dual, gap, relative_gap : float
-        Its certificate.
-    status : str
-        Why the run ended: "converged", "max_seconds", "max_passes",
-        "interrupted", "stalled" (at the limit of double precision, nothing
-        improved any more), "diverged", or "eigensolver failed" (a matrix
-        could not be projected on the cone by any driver).
-    history : pandas.DataFrame
-        One row a check: seconds, passes, coordinate_updates,
-        eigendecompositions, primal, dual, gap, relative_gap, own_gap.
-        ``seconds`` is the method's own time, set-up included, certificates
-        excluded.
-    info : dict
-        What the method chose: block sizes, constants, step sizes.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    primal: float
-    dual: float
-    gap: float
-    relative_gap: float
-    status: str
-    method: str
-    history: pd.DataFrame = field(repr=False)
-    info: dict = field(repr=False)
-    problem: Problem = field(repr=False)
-
-    def metric(self, task):
-        """The learned matrix M of a task: squared distances are (z - z')'M(z - z')."""
-        return self._metric_problem("metric").metric(self.x, task)
-
-    def transform(self, Z, task):
-        """Points mapped so that Euclidean distances between them are those of the task's metric.
-
-        For scikit-learn's ``KNeighborsClassifier``, say.
-        """
-        return self._metric_problem("transform").transform(self.x, Z, task)
-
-    def _metric_problem(self, asked):
-        if not hasattr(self.problem, asked):
-            raise ValueError(
-                f"{asked} is for problems of metric learning (mt_lmnn), got {self.problem!r}"
-            )
-        return self.problem
-
+from .result import Result
 
 #: A gap this many times the first one is not coming back. Less is no proof:
 #: on badly scaled data the primal value of a dual method starts that high.
@@ -77,8 +22,17 @@ BLOWN_UP = 1e30
 
 
 def methods():
-    """Names of the methods that `solve` knows, with one line on each."""
-    return {name: cls.__doc__.strip().splitlines()[0] for name, cls in METHODS.items()}
+    """Names of the methods that `solve` knows, with their family and one line on each."""
+    return {
+        name: f"{cls.family}: {cls.__doc__.strip().splitlines()[0]}"
+        for name, cls in METHODS.items()
+    }
+
+
+def find_method(name):
+    """The class of a method from its name, in upper or lower case, with - or _."""
+    plain = name.lower().replace("-", "_") if isinstance(name, str) else name
+    return choose(plain, METHODS, "method")
 
 
 #: Multiply-adds of a pass from which data are large: a certificate then takes longer than a
@@ -109,7 +63,7 @@ def chunk(algorithm):
 
 
 def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, seed=0,
-          callback=None, progress=False, **options):
+          callback=None, progress=False, x0=None, y0=None, **options):
     """Solve a problem with one of the methods.
 
     Parameters
@@ -117,7 +71,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     problem : Problem
         From `erm`, `matrix_risk`, `trace_regression` or `mt_lmnn`.
     method : str
-        One of `methods()`.
+        One of `methods()`, in upper or lower case.
     tol : float
         Stop when the relative gap, gap / max(1, |P|), is at most this.
     max_seconds : float or None
@@ -131,6 +85,9 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
         True ends the run with status "interrupted".
     progress : bool
         Show a progress bar of the gap, on a log scale.
+    x0, y0 : ndarray or None
+        Where to begin, such as at the x and y of a similar problem's `Result`. If one of them is
+        None, it is the one that belongs to the other.
     **options
         Options of the method; see its class in `benchmark_dspdc.methods`.
 
@@ -149,7 +106,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
             "problem must be a Problem, as erm, matrix_risk, trace_regression and mt_lmnn return, "
             f"got {problem!r}"
         )
-    cls = choose(method, METHODS, "method")
+    cls = find_method(method)
     check_number(tol, "tol", 0.0)
     check_int(seed, "seed", 0)
     for value, name in ((max_seconds, "max_seconds"), (max_passes, "max_passes")):
@@ -160,16 +117,17 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     progress = check_flag(progress, "progress")
     check_options(cls, options)
     cls.validate(problem, **options)
-    prepare(cls, problem, options)
+    prepare(cls, problem, options, x0 is not None or y0 is not None)
     begun = time.perf_counter()
-    algorithm = cls(problem, seed=seed, **options)
+    start = start_of(problem, x0, y0)
+    algorithm = cls(problem, seed=seed, start=start, **options)
     seconds = time.perf_counter() - begun
     algorithm.advance(0)
     wall = time.perf_counter()
 
     best, rows, status, step, stalled = None, [], None, 0, 0
     size, large = chunk(algorithm), is_large(problem)
-    with _gap_bar(progress, method, tol) as show:
+    with _gap_bar(progress, cls.name, tol) as show:
         try:
             while True:
                 x, y = algorithm.x, algorithm.y
@@ -215,27 +173,31 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
                 raise
             status = "eigensolver failed" if failed else "interrupted"
             if failed:
-                warnings.warn(f"{method} ended: {error}", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{cls.name} ended: {error}", RuntimeWarning, stacklevel=2)
     x, y, certificate = best
     if y is None:
         y = problem.dual_from_primal(x)
     return Result(
         x, y, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap,
-        status, method, pd.DataFrame(rows), dict(algorithm.info), problem,
+        status, cls.name, pd.DataFrame(rows), dict(algorithm.info), problem,
+        getattr(problem, "learned", None),
     )
 
 
-def prepare(cls, problem, options):
-    """Compile what a method needs, by running it on a tiny problem of the same types.
+def prepare(cls, problem, options, started=False):
+    """Compile what a method needs, from a start if so, on a tiny problem of the same types.
 
     All of it for matrices, else all but the iteration, which `advance(0)` compiles.
     """
     tiny, matrices = problem.miniature(), len(problem.x_shape) > 1
+    zeros = np.zeros(tiny.x_shape), np.zeros(tiny.shape[0])
+    start = start_of(tiny, *zeros) if started else None
     options = {k: v for k, v in options.items() if k not in ("m", "q")}
     known = option_names(cls) - ({"q"} if cls.name == "spdc" else set())
     # Few rows or few columns decide which products are kept.
     for sizes in ({"m": 1, "q": 1}, {"m": 1.0, "q": 1}) if matrices else ({},):
-        algorithm = cls(tiny, **options, **{k: v for k, v in sizes.items() if k in known})
+        chosen = {k: v for k, v in sizes.items() if k in known}
+        algorithm = cls(tiny, start=start, **options, **chosen)
         if matrices:
             algorithm.advance(2)
         tiny.certify(algorithm.x, algorithm.y)

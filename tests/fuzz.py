@@ -286,8 +286,8 @@ def run_metric(case, folder):
     zeros = np.zeros(problem.x_shape)
     assert repr(problem)
     is_finite(problem.certify(zeros))
-    for task in problem.task_names:
-        assert problem.metric(zeros, task).shape == problem.x_shape[1:]
+    for task in problem.learned.task_names:
+        assert problem.learned.metric(zeros, task).shape == problem.x_shape[1:]
 
 
 METRIC = Surface(

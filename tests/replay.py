@@ -11,10 +11,7 @@ from benchmark_dspdc.engine.sampling import (
     weighted,
 )
 from benchmark_dspdc.methods.dual_ascent import QUEUE, fill_queue, next_block
-from benchmark_dspdc.methods.loop import _restored
 from benchmark_dspdc.state.iteration import load
-from benchmark_dspdc.state.primal_dual import ColumnState
-from benchmark_dspdc.state.primal_dual_matrices import BlockColumns
 from benchmark_dspdc.state.single_entries import _pick_many, draw_entry
 
 
@@ -43,22 +40,6 @@ def _generator(seed):
     return generator(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
-class Arranged:
-    """An operator that takes and gives vectors in the order in which a kernel keeps them."""
-
-    def __init__(self, loop):
-        self.operator = loop.problem.operator
-        self.x_order, self.y_order = loop.x_order, loop.y_order
-        # Matrices stay where they are.
-        self.rmatvec_packed = getattr(self.operator, "rmatvec_packed", None)
-
-    def matvec(self, x):
-        return arranged(self.operator.matvec(_restored(x, self.x_order)), self.y_order)
-
-    def rmatvec(self, y):
-        return arranged(self.operator.rmatvec(_restored(y, self.y_order)), self.x_order)
-
-
 def arranged(values, order):
     """Values of coordinates in the order in which a kernel keeps them."""
     return values if order is None else values[order]
@@ -67,12 +48,8 @@ def arranged(values, order):
 def start_from(algorithm, x, y):
     """Put a fresh method, whose kernel is the loop, at a starting point other than zero."""
     loop = algorithm._loop
-    operator, state = Arranged(loop), loop.state
     loop.point.x[:], loop.point.y[:] = arranged(x, loop.x_order), arranged(y, loop.y_order)
-    if isinstance(state, (ColumnState, BlockColumns)):
-        state.ybar[:], state.z[:] = loop.point.y, operator.matvec(loop.point.x)
-    else:
-        load(state, operator)
+    load(loop.state, loop.problem.operator, loop.x_order, loop.y_order)
 
 
 def drawn_batches(algorithm, n_iterations, seed, probabilities=None):

@@ -15,7 +15,7 @@ from conftest import LOSSES, OPERATORS, daily, make_factors, make_problem, uneve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_cases import CASES, TRANSCRIBED, N, P, compare, minimum_by_cvxpy, optimum
-from replay import arranged, drawn_parts
+from replay import drawn_parts
 from transcriptions import Vectors, dual_step, slope
 from transcriptions import value as loss_value
 
@@ -23,6 +23,7 @@ from benchmark_dspdc import erm, solve
 from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.methods.method import Start
 from benchmark_dspdc.model.regularizers import reg_modulus, reg_outlook, reg_prox
 from benchmark_dspdc.model.regularizers.regularizer import UNKNOWN
 from benchmark_dspdc.operators import factorized
@@ -367,14 +368,7 @@ def test_variance_reduced_methods_stay_at_the_optimum(method, operator):
     assert (best != 0).sum() >= 3
 
     for m in (1, 4):
-        algorithm = METHODS[method](problem, seed=3, m=m)
-        loop = algorithm._loop
-        loop.point.x[:], loop.point.y[:] = best, arranged(y, loop.y_order)
-        if method == "rpdg":
-            loop.rule.points[:] = arranged(A @ best, loop.y_order)
-        if method == "katyusha":
-            algorithm._points.snapshot[:] = algorithm._points.point[:] = best
-        load(loop.state, problem.operator)
+        algorithm = METHODS[method](problem, seed=3, m=m, start=Start(best, y))
         for _ in range(4):
             algorithm.advance(50)
             np.testing.assert_allclose(algorithm.x, best, atol=1e-11)
@@ -657,7 +651,7 @@ def test_saga_is_spdc_without_a_dual_penalty(operator, m):
     other = METHODS["spdc"](problem, seed=2, m=m)
     other._loop.steps, other._loop.rule = one._loop.steps, Ascent(problem.loss, 0.0)
     other._loop.point.y[:] = one._loop.point.y
-    load(other._loop.state, problem.operator)
+    load(other._loop.state, problem.operator, None, None)
     for algorithm in (one, other):
         algorithm.advance(200)
     np.testing.assert_array_equal(one.x, other.x)

@@ -449,8 +449,8 @@ def test_metric_and_transform_of_a_task(named, metrics):
             difference @ M @ difference, rel=1e-9
         )
         wrong.append(1.0 - KNeighborsClassifier(3).fit(*mapped[0]).score(*mapped[1]))
-    np.testing.assert_array_equal(problem.metrics(result.x), list(matrices.values()))
-    errors = task_knn_errors(*train, *test, problem.metrics(result.x)).by_task
+    np.testing.assert_array_equal(problem.learned.metrics(result.x), list(matrices.values()))
+    errors = task_knn_errors(*train, *test, problem.learned.metrics(result.x)).by_task
     np.testing.assert_allclose(errors, wrong)
     result.metric(name)[:] = np.nan          # a copy
     assert np.isfinite(result.x).all()
@@ -473,7 +473,7 @@ def test_wrong_tasks_points_and_problems_are_refused():
     with pytest.raises(ValueError, match="'10', .*, \\.\\.\\., got 10"):
         named.metric(10)
     for problem in (risk_problem().problem, erm(np.eye(3), np.ones(3))):
-        other = dataclasses.replace(result, problem=problem)
+        other = dataclasses.replace(result, problem=problem, metrics=None)
         with pytest.raises(ValueError, match="metric is for problems of metric learning"):
             other.metric(10)
         with pytest.raises(ValueError, match="transform is for problems of metric learning"):
@@ -611,6 +611,6 @@ def test_problems_and_results_can_be_pickled(written):
     loaded = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(loaded.x, result.x)
     assert loaded.history.equals(result.history)
-    assert loaded.problem.certify(loaded.x, loaded.y).gap == result.gap
-    if hasattr(problem, "task_names"):
+    assert problem.certify(loaded.x, loaded.y).gap == result.gap
+    if hasattr(problem, "learned"):
         np.testing.assert_array_equal(loaded.metric("10"), result.metric("10"))

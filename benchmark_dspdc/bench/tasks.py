@@ -116,9 +116,9 @@ class MTLMNN(MatrixTask):
         self.euclidean = task_knn_errors(*self.split).overall
 
     def scores(self, x):
-        shared = np.repeat(x[:1], len(self.problem.task_names), axis=0)
+        shared = np.repeat(x[:1], len(self.problem.learned.task_names), axis=0)
         return dict(
-            test_error=task_knn_errors(*self.split, self.problem.metrics(x)).overall,
+            test_error=task_knn_errors(*self.split, self.problem.learned.metrics(x)).overall,
             test_error_shared=task_knn_errors(*self.split, shared).overall,
             test_error_euclidean=self.euclidean, shared_rank=int(ranks(x[:1])[0]),
             mean_rank=mean_rank(x[1:] if len(x) > 1 else x),

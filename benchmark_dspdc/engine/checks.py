@@ -12,7 +12,10 @@ def choose(value, allowed, name):
     """`allowed[value]` of a dict, or the value itself if it is among the allowed ones."""
     if isinstance(value, str | int) and not isinstance(value, bool) and value in allowed:
         return allowed[value] if isinstance(allowed, dict) else value
-    close = difflib.get_close_matches(str(value), [str(a) for a in allowed], n=1)
+    words = [str(a) for a in allowed]
+    # Letters in another order are the likeliest slip, and difflib's least likely guess.
+    close = [word for word in words if sorted(word) == sorted(str(value).lower())]
+    close += difflib.get_close_matches(str(value), words, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     options = ", ".join(repr(a) for a in allowed)
     raise ValueError(f"{name} must be one of {options}, got {value!r}{hint}")

@@ -18,7 +18,14 @@ from ..engine.sampling import block_size, draw, generator, partition
 from ..model.losses import dual_prox, nearest_feasible, nearest_in_domain
 from ..model.regularizers import into_domain, moduli_of, pair_primal_step, reg_prox
 from ..state import dual_pair, dual_pair_cost, primal_pair, primal_pair_cost
-from ..state.accelerated import pair_add, pair_cost, pair_fetch, pair_products, rescale
+from ..state.accelerated import (
+    load_pair,
+    pair_add,
+    pair_cost,
+    pair_fetch,
+    pair_products,
+    rescale,
+)
 from ..theory import steps as formulas
 from ..theory.coupling_constant import column_blocks_norm2, row_blocks_norm2
 from .method import Method
@@ -134,10 +141,14 @@ class AcceleratedMethod(Method):
     #: Multiply-adds of an average block, given the operator and the number of blocks.
     _average_cost = None
 
-    def _prepare(self, seeds, total, size, make_pair):
+    def _prepare(self, seeds, total, size, make_pair, start):
         rng = np.random.default_rng(seeds.spawn(1)[0])
         self._blocks = partition(total, size, rng)
         self._pair = make_pair(self.problem, self._blocks.largest)
+        if start is not None:
+            self._pair.point.v[:] = start
+            load_pair(self._pair, self.problem.operator)
+            self._counters[0] += self.problem.operator.multiply_adds // 2
         self._iterate = runner(iterate, self._pair)
         self._drawn = Drawn(
             self._blocks, generator(seeds.generate_state(1)[0]), np.full(2, -1)
@@ -195,12 +206,14 @@ class APCG(AcceleratedMethod):
     """
 
     name = "apcg"
+    family = "dual coordinate"
     requires = (dual_prox, nearest_in_domain)
     _average_cost = staticmethod(dual_pair_cost)
 
     def setup(self, seeds, m=1):
         problem, (n, _) = self.problem, self.problem.shape
-        self._prepare(seeds, n, block_size(m, n, "m"), dual_pair)
+        start = None if self.start is None else self.start.y
+        self._prepare(seeds, n, block_size(m, n, "m"), dual_pair, start)
         norms2, kind = row_blocks_norm2(problem.operator, self._blocks, each=True)
         # Everything times n: the weight of a step is then that of `dual_prox`.
         smoothness = formulas.apcg_dual(n, norms2, problem.lam, problem.gamma)
@@ -234,12 +247,14 @@ class PrimalAPCG(AcceleratedMethod):
     """
 
     name = "apcg_primal"
+    family = "primal coordinate"
     requires = (reg_prox,)
     _average_cost = staticmethod(primal_pair_cost)
 
     def setup(self, seeds, q=1):
         problem, (n, p) = self.problem, self.problem.shape
-        self._prepare(seeds, p, block_size(q, p, "q"), primal_pair)
+        start = None if self.start is None else self.start.x
+        self._prepare(seeds, p, block_size(q, p, "q"), primal_pair, start)
         norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
         moved = moduli_of(problem.reg, p)
         of_blocks = [moved[block] for block in self._blocks.blocks]

@@ -14,6 +14,7 @@ from ..model.losses import conjugate_sum, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
 from .dual_ascent import DualAscent, DualAscentMethod
+from .method import Start
 
 
 class ASDCA(DualAscentMethod):
@@ -43,11 +44,15 @@ class ASDCA(DualAscentMethod):
         self._kappa, self._eta, self._momentum = formulas.asdca(n, R2, problem.lam, problem.gamma)
         # The centre of the inner problem is in what is kept of A'y.
         inner = problem.augmented(self._kappa)
-        self._ascent = DualAscent(inner, seeds, m, scaling, order, "uniform", self._counters)
-        self._centre = np.zeros(problem.x_shape)
-        self._before = np.zeros(problem.x_shape)
-        start = problem.certify(np.zeros(problem.x_shape), np.zeros(n))
-        self._bound = (1.0 + 1.0 / self._eta ** 2) * start.own_gap
+        self._ascent = DualAscent(
+            inner, seeds, m, scaling, order, "uniform", self._counters, self._first_y
+        )
+        start = self.start or Start(np.zeros(problem.x_shape), np.zeros(n))
+        self._centre, self._before = start.x.copy(), start.x
+        if self.start is not None:
+            self._shift(self._kappa * self._centre)
+        gap = problem.certify(*start).own_gap
+        self._bound = (1.0 + 1.0 / self._eta ** 2) * gap
         self._until_check = self._ascent.n_blocks
         self.info.update(self._ascent.info, kappa=self._kappa, eta=self._eta, rounds=0)
 

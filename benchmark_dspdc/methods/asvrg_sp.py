@@ -222,6 +222,7 @@ class ASVRGSP(Method):
     """
 
     name = "asvrg_sp"
+    family = "variance reduced"
     requires = (dual_prox,)
 
     def setup(self, seeds, sampling="nonuniform", batch="auto", acceleration="auto",
@@ -283,6 +284,8 @@ class ASVRGSP(Method):
         x, old_x, dx, pull = np.zeros((4, *problem.x_shape))
         y, old_y, dy, margins, centre, of_y = np.zeros((6, n))
         self._point = EpochPoint(x, y, old_x, old_y, dx, dy, pull, margins, centre, of_x, of_y)
+        if self.start is not None:
+            x[:], y[:] = self.start
         self._centre_x = np.zeros(problem.x_shape)
         self._entries = found.entries
         self._iterate = runner(iterate, self._entries)

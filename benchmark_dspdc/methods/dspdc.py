@@ -9,8 +9,6 @@ bilinear saddle-point problem. arXiv:1508.03390.
 import sys
 import time
 
-import numpy as np
-
 from ..engine.checks import check_flag, choose
 from ..engine.threads import check_threads
 from ..theory import steps as formulas
@@ -79,6 +77,7 @@ class DSPDC(LoopMethod):
     """
 
     name = "dspdc"
+    family = "primal-dual"
     chooses = ("m", "q")
 
     #: What steps follow, if they are adaptive.
@@ -133,7 +132,7 @@ class DSPDC(LoopMethod):
         if adaptive or constant.kind == ESTIMATED:
             self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
             self._certified, self._restart = setting.certified, start
-            self._seen = np.zeros(self.problem.x_shape), np.zeros(n)
+            self._seen = self._loop.point.x.copy(), self._loop.point.y.copy()
             self._adapt()
 
     def _start_by(self, plan, seeds, threads):

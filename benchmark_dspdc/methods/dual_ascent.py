@@ -124,7 +124,7 @@ def iterate(state, rule, batches, counters, n_iterations):
 
 
 class DualAscent:
-    """A run of the loop on a problem, from y = 0 on.
+    """A run of the loop on a problem, from y = 0 or a start on.
 
     Parameters
     ----------
@@ -134,6 +134,8 @@ class DualAscent:
         As for `benchmark_dspdc.methods.sdca.SDCA`.
     counters : ndarray of shape (3,)
         Multiply-adds, coordinate updates and eigendecompositions are added to it.
+    start : ndarray or None
+        The y to begin at.
 
     Attributes
     ----------
@@ -142,7 +144,7 @@ class DualAscent:
     info : dict
     """
 
-    def __init__(self, problem, seeds, m, scaling, order, probabilities, counters):
+    def __init__(self, problem, seeds, m, scaling, order, probabilities, counters, start=None):
         choose(scaling, ("tight", "safe", "sampled"), "scaling")
         choose(order, ("random", "permuted"), "order")
         self.problem, self.counters = problem, counters
@@ -159,6 +161,10 @@ class DualAscent:
         self.rule = Ascent(problem.loss, rho)
         self.state = dual_state(problem, blocks.largest)
         self.y = self.state.point.y
+        if start is not None:
+            self.y[:] = start
+            self.state.w[:] = operator.rmatvec_packed(start) / -n
+            counters[0] += operator.multiply_adds // 2
         self.info = dict(
             m=blocks.largest, r=float(self.n_blocks), scaling=scaling, order=order,
             probabilities=probabilities, scale=float(scales.max()),
@@ -198,8 +204,13 @@ class DualAscent:
 class DualAscentMethod(Method):
     """A method that is this loop, made by `setup` as `_ascent`, or one around it."""
 
+    family = "dual coordinate"
     requires = (dual_prox,)
     _ascent = None
+
+    @property
+    def _first_y(self):
+        return None if self.start is None else self.start.y
 
     def _run(self, n_iterations):
         self._ascent.advance(n_iterations)

@@ -30,6 +30,7 @@ class FISTA(Method):
     """
 
     name = "fista"
+    family = "deterministic"
     requires = (reg_prox,)
 
     def setup(self, seeds):
@@ -38,7 +39,7 @@ class FISTA(Method):
         L = max(norm.value, 1e-300) / (n * self.problem.gamma)
         # Beyond 1/lam a longer step only moves rounding errors.
         self._tau = min(1.0 / L, 1e15 / self.problem.lam)
-        self._x = np.zeros(self.problem.x_shape)
+        self._x = np.zeros(self.problem.x_shape) if self.start is None else self.start.x.copy()
         self._point = self._x.copy()
         self._t = 1.0
         # Blocks with steps of their own, tau w_j: gradients are the changes over w_j.

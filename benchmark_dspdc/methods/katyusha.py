@@ -38,6 +38,7 @@ class Katyusha(EpochMethod):
     """
 
     name = "katyusha"
+    family = "variance reduced"
     requires = (reg_prox,)
 
     def setup(self, seeds, m=1, epoch=2.0):
@@ -49,6 +50,8 @@ class Katyusha(EpochMethod):
         steps = formulas.Steps(alpha, float("inf"), 0.0)
         loop = self._start(seeds, dual, whole, steps, kind=mix)
         self._points = points_of(loop.state, mix)
+        if self.start is not None:
+            self._points.snapshot[:] = self._points.point[:] = self.start.x
         loop.rule = Difference(self.problem.loss, self._points)
         self._begin_epochs(length)
         self._weight = -math.expm1(length * math.log(decay)) / (1.0 - decay)

@@ -31,7 +31,7 @@ SUMMING = 8
 
 
 class Loop:
-    """A run of `benchmark_dspdc.state.iteration.iterate`, from x = 0 and y = 0 on.
+    """A run of `benchmark_dspdc.state.iteration.iterate`, from x = 0 and y = 0 or a start on.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class Loop:
         For states that move x lazily; see `benchmark_dspdc.state.lazy`.
     threads : int
         Work on an iteration with so many threads at once, if it is long enough.
+    start : Start or None
+        Where to begin; what is kept for it takes a pass.
 
     Attributes
     ----------
@@ -56,7 +58,8 @@ class Loop:
     info : dict
     """
 
-    def __init__(self, problem, seeds, dual, primal, steps, counters, kind=None, threads=1):
+    def __init__(self, problem, seeds, dual, primal, steps, counters, kind=None, threads=1,
+                 start=None):
         self.problem, self.counters = problem, counters
         self.r, self.s = dual.inverse_probability, primal.inverse_probability
         self.state, dual_used, primal_used, self.x_order, self.y_order = primal_dual_state(
@@ -69,6 +72,10 @@ class Loop:
             keep="rows" if self.r >= self.s else "columns", threads=1,
         )
         self.point = self.state.point
+        if start is not None:
+            self.point.x[:] = self._in_order(start.x, self.x_order)
+            self.point.y[:] = self._in_order(start.y, self.y_order)
+            self._load()
         self.set_steps(steps)
         if threads > 1:
             self._share(threads)
@@ -88,6 +95,10 @@ class Loop:
     def set_rho(self, rho):
         """Go on with another rho of the dual steps, a number or one a coordinate."""
         self.rule = Ascent(self.problem.loss, self._in_order(rho, self.y_order))
+
+    def arranged_rows(self, values):
+        """Values of dual coordinates as the kernel has them."""
+        return self._in_order(values, self.y_order)
 
     @staticmethod
     def _in_order(values, order):
@@ -129,8 +140,13 @@ class Loop:
         problem = self.problem
         z = self._in_order(problem.operator.matvec(x), self.y_order)
         self.point.y[:] = derivative_all(problem.loss, z, self.point.b)
-        load(self.state, problem.operator)
-        self.counters[0] += problem.operator.multiply_adds
+        self._load()
+
+    def _load(self):
+        """Keep what belongs to the point."""
+        operator = self.problem.operator
+        load(self.state, operator, self.x_order, self.y_order)
+        self.counters[0] += operator.multiply_adds
 
     @property
     def x(self):
@@ -162,7 +178,7 @@ class LoopMethod(Method):
     def _start(self, seeds, dual, primal, steps, **options):
         """Begin the loop, and tell of it."""
         self._loop = Loop(
-            self.problem, seeds, dual, primal, steps, self._counters, **options
+            self.problem, seeds, dual, primal, steps, self._counters, start=self.start, **options
         )
         self._tell()
         return self._loop

@@ -1,14 +1,27 @@
 """What every method is: an object that advances and can be looked at."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.checks import choose, is_auto
+from ..engine.checks import as_array, choose, is_auto
 from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
-from ..model.losses import dual_prox, loss_conjugate, loss_derivative, loss_value
-from ..model.regularizers import conjugate_blocks, reg_conjugate_gradient, reg_modulus, reg_prox
+from ..model.losses import (
+    dual_prox,
+    loss_conjugate,
+    loss_derivative,
+    loss_value,
+    nearest_feasible,
+)
+from ..model.regularizers import (
+    conjugate_blocks,
+    into_domain,
+    reg_conjugate_gradient,
+    reg_modulus,
+    reg_prox,
+)
 from ..model.regularizers.regularizer import coordinate_conjugate, coordinate_value
 
 #: What a certificate asks of the loss and the regulariser.
@@ -37,6 +50,28 @@ def check_requirements(cls, problem):
             )
 
 
+class Start(NamedTuple):
+    """A point to begin at, both parts in their domains."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def start_of(problem, x=None, y=None):
+    """The `Start` at x and y, or at one of them and what belongs to it; None without either."""
+    if x is None and y is None:
+        return None
+    for given, name, shape in ((x, "x0", problem.x_shape), (y, "y0", problem.shape[:1])):
+        if given is not None and as_array(given, name, len(shape)).shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {np.shape(given)}")
+    y = None if y is None else nearest_feasible(problem.loss, np.array(y, float), problem.b)
+    if x is None:
+        x = problem.primal_from_dual(y)
+    x = np.array(x, float)
+    into_domain(problem.reg, x)
+    return Start(x, problem.dual_from_primal(x) if y is None else y)
+
+
 class Method(ABC):
     """A method on a problem, from its starting point on.
 
@@ -48,6 +83,8 @@ class Method(ABC):
     ----------
     problem : Problem
     seed : int
+    start : Start or None
+        Where to begin; None for x = 0 and y = 0.
     moduli : {"each", "least"}
         For blocks with different moduli lam_j of strong convexity: step sizes
         by each block's own, tau_j = tau/lam_j with the norms of the blocks
@@ -70,6 +107,9 @@ class Method(ABC):
 
     name = None
 
+    #: One of `benchmark_dspdc.report.looks.FAMILIES`.
+    family = None
+
     #: Block sizes for which "auto" may be given.
     chooses = ()
 
@@ -77,8 +117,9 @@ class Method(ABC):
     requires = (dual_prox, reg_prox)
 
     @single_threaded
-    def __init__(self, problem, seed=0, moduli="each", **options):
+    def __init__(self, problem, seed=0, moduli="each", start=None, **options):
         self.problem = problem.for_steps(moduli)
+        self.start = start
         self.iterations = 0
         self.info = {}
         # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions

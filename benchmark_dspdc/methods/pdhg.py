@@ -23,6 +23,7 @@ class PDHG(LoopMethod):
     """
 
     name = "pdhg"
+    family = "deterministic"
 
     def setup(self, seeds):
         n, p = self.problem.shape

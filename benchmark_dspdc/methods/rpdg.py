@@ -37,6 +37,7 @@ class RPDG(LoopMethod):
     """
 
     name = "rpdg"
+    family = "primal-dual"
     requires = (reg_prox,)
 
     def setup(self, seeds, m=1, sampling="authors"):
@@ -50,7 +51,10 @@ class RPDG(LoopMethod):
             dual = weighted(dual, 0.5 / r + 0.5 * _normalised(shares))
         self.info.update(info, sampling=sampling)
         loop = self._start(seeds, dual, whole, formulas.Steps(1.0 / eta, float("inf"), alpha))
-        loop.rule = Averaged(self.problem.loss, np.zeros(self.problem.shape[0]), tau)
+        points = np.zeros(self.problem.shape[0])
+        if self.start is not None:
+            points[:] = loop.arranged_rows(self.problem.operator.matvec(self.start.x))
+        loop.rule = Averaged(self.problem.loss, points, tau)
         loop.begin_at(loop.point.x)
 
 

@@ -35,6 +35,7 @@ class SAGA(LoopMethod):
     """
 
     name = "saga"
+    family = "variance reduced"
 
     def setup(self, seeds, m=1, step="third"):
         dual, whole, L, info = batches(self.problem, seeds, m)

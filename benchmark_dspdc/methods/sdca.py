@@ -59,7 +59,7 @@ class SDCA(DualAscentMethod):
     def setup(self, seeds, m=1, scaling="tight", order="random", probabilities="uniform"):
         check_order(probabilities, order)
         self._ascent = DualAscent(
-            self.problem, seeds, m, scaling, order, probabilities, self._counters
+            self.problem, seeds, m, scaling, order, probabilities, self._counters, self._first_y
         )
         self.info.update(self._ascent.info)
 

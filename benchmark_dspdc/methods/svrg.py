@@ -39,6 +39,7 @@ class SVRG(EpochMethod):
     """
 
     name = "svrg"
+    family = "variance reduced"
     requires = (reg_prox,)
 
     def setup(self, seeds, m=1, step=0.1, epoch=2.0, snapshot="average"):

@@ -93,6 +93,14 @@ class Problem:
         return self.operator.shape
 
     @property
+    def A(self):
+        """The data as they are stored: an ndarray, a CSR array, or the pair (U, V) of A = UV.
+
+        None where a row is made of matrices.
+        """
+        return self.operator.entries
+
+    @property
     def x_shape(self):
         """Shape of a primal point: (p,), or (p, d, d) for matrices."""
         return self.operator.x_shape
@@ -228,8 +236,10 @@ def check_labels(b, loss):
     if loss.classification and not np.all(np.abs(b) == 1.0):
         given = np.unique(b)
         shown = ", ".join(f"{v:g}" for v in given[:6]) + (", ..." if len(given) > 6 else "")
+        zeros = set(given) <= {0.0, 1.0}
+        hint = '; pass labels="01" to erm, or b = 2 * b - 1' if zeros else ""
         raise ValueError(
             f"labels must be -1 or +1 for the {loss_name(loss)} loss, got {len(given)} distinct "
-            f"value(s): {shown}"
+            f"value(s): {shown}{hint}"
         )
     return b

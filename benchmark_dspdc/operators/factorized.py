@@ -47,6 +47,10 @@ class FactorizedOperator(Operator):
         self.Vt = _padded(V.T)
 
     @property
+    def entries(self):
+        return self.U[:, :self.d], self.Vt[:, :self.d].T
+
+    @property
     def multiply_adds(self):
         return 2 * self.d * sum(self.shape)
 

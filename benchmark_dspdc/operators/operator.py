@@ -44,6 +44,11 @@ class Operator(ABC):
         return (self.shape[1],)
 
     @property
+    def entries(self):
+        """A as an ndarray, a CSR array or the pair (U, V); None if it is none of these."""
+        return None
+
+    @property
     def column_width(self):
         """Numbers in a primal block."""
         return 1

@@ -28,6 +28,7 @@ from ..operators.operator import StoredOperator
 from ..operators.row_loops import (
     DenseRows,
     SparseRows,
+    multiply_transposed,
     row_span,
     rows_axpy,
     rows_dot,
@@ -312,6 +313,33 @@ def _pair(problem, side, shape, map, largest):
 def make_pair(operator, point, side):
     """`dual_pair` or `primal_pair`, as the side says, of a kind of operator."""
     raise TypeError(f"{type(operator).__name__} has no pair")
+
+
+@singledispatch
+def load_pair(pair, operator):
+    """Keep the products that belong to v, where u is zero."""
+    raise TypeError(f"{type(pair).__name__} cannot begin anywhere but at zero")
+
+
+@load_pair.register(Pair)
+def load_stored_pair(pair, operator):
+    product = operator.rmatvec if pair.side.dual else operator.matvec
+    pair.v[:] = product(pair.point.v)
+
+
+@load_pair.register(FactorPair)
+def load_factor_pair(pair, operator):
+    multiply_transposed(pair.rows, pair.point.v, pair.v)
+
+
+@load_pair.register(BlockDualPair)
+def load_matrix_dual_pair(pair, operator):
+    pair.v[:] = operator.rmatvec_packed(pair.point.v)
+
+
+@load_pair.register(BlockPrimalPair)
+def load_matrix_primal_pair(pair, operator):
+    pair.v[:] = operator.matvec(pair.point.v)
 
 
 @singledispatch

@@ -284,9 +284,17 @@ def coasting_of(state, tau, lam):
 
 
 @singledispatch
-def load(state, operator):
-    """Keep what belongs to the x and y of the state's point, of which x is up to date."""
+def load(state, operator, x_order, y_order):
+    """Keep what belongs to the x and y of the state's point, of which x is up to date.
+
+    The orders are those that the kernel has x and y in, None for their own.
+    """
     raise TypeError(f"{type(state).__name__} cannot begin anywhere but at zero")
+
+
+def in_order(values, order):
+    """Values of coordinates as a kernel has them."""
+    return values if order is None else values[order]
 
 
 # The loop -------------------------------------------------------------------------------------

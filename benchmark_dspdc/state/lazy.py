@@ -266,7 +266,7 @@ def coasting_with_tables(state, tau, lam):
 
 
 @load.register(LazyRows)
-def load_memory(state, operator):
+def load_memory(state, operator, x_order, y_order):
     if isinstance(state.kind, Extrapolated):
         state.memory[:, BEFORE] = state.point.x
     state.memory[:, W] = operator.rmatvec(state.point.y)

@@ -42,6 +42,7 @@ from .iteration import (
     close,
     column_products,
     forget,
+    in_order,
     iteration_cost,
     load,
     push_dual,
@@ -153,9 +154,9 @@ def cost_of_rows(state, rows, columns):
 
 
 @load.register(RowState)
-def load_rows(state, operator):
+def load_rows(state, operator, x_order, y_order):
     state.xbar[:] = state.point.x
-    state.w[:] = operator.rmatvec(state.point.y)
+    state.w[:] = in_order(operator.rmatvec(state.point.y), x_order)
 
 
 # Columns of A walked, A x kept ------------------------------------------------
@@ -206,6 +207,13 @@ def cost_of_columns(state, rows, columns):
     return 2 * rows_size(state.columns, columns.order, columns.lo, columns.hi)
 
 
+@load.register(ColumnState)
+def load_columns(state, operator, x_order, y_order):
+    state.ybar[:] = state.point.y
+    state.z[:] = in_order(operator.matvec(state.point.x), y_order)
+    state.dz[:] = 0.0
+
+
 # A = UV, U'y and Vx kept ------------------------------------------------------
 
 @njit(inline=True)
@@ -242,7 +250,7 @@ def cost_of_factors(state, rows, columns):
 
 
 @load.register(FactorState)
-def load_factors(state, operator):
+def load_factors(state, operator, x_order, y_order):
     multiply_transposed(state.rows, state.point.y, state.w)
     multiply_transposed(state.columns, state.point.x, state.z)
     state.xbar[:] = state.z

@@ -153,13 +153,20 @@ def cost_of_matrix_rows(state, rows, columns):
 
 
 @load.register(BlockRows)
-def load_matrices(state, operator):
+def load_matrices(state, operator, x_order, y_order):
     pack(state.point.x, state.xbar)
     state.w[:] = operator.rmatvec_packed(state.point.y)
     state.kept = state.w.copy()
 
 
 # Columns walked -------------------------------------------------------------------------------
+
+@load.register(BlockColumns)
+def load_matrix_columns(state, operator, x_order, y_order):
+    state.ybar[:] = state.point.y
+    state.z[:] = operator.matvec(state.point.x)
+    state.dz[:] = 0.0
+
 
 @row_products.register(BlockColumns)
 def look_up_matrix_rows(state, momentum, tile):

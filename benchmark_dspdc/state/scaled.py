@@ -193,7 +193,7 @@ def renewed_x(state, steps):
 
 
 @load.register(ScaledRows)
-def load_scaled(state, operator):
+def load_scaled(state, operator, x_order, y_order):
     state.memory[:, W] = operator.rmatvec(state.point.y)
 
 

@@ -136,8 +136,7 @@ class ProblemConstants:
             sizes = f"m = {self.m}, q = {self.q}: " if name == "Lambda_qm" else ""
             add(name, known.value, sizes + known.kind,
                 "" if known.exact else f"{known.lower:.4g}", f"{known.seconds:.3f}")
-        add("m q Lambda_p1/p", self.heuristic,
-            f"heuristic; Lambda_qm is {self.ratio:.3g} times that")
+        add("m q Lambda_p1/p", self.heuristic, f"heuristic, Lambda_qm is {self.ratio:.2g} of it")
         add("Lambda_p1/(lam gamma)", self.kappa, "kappa")
         add("Lambda_pn/(n lam gamma)", self.kappa_whole, "kappa of whole passes")
         return table
@@ -145,7 +144,7 @@ class ProblemConstants:
     def __str__(self):
         from rich.console import Console
 
-        console = Console(width=110, color_system=None)
+        console = Console(width=80, color_system=None)
         with console.capture() as shown:
             console.print(self)
         return shown.get()

@@ -69,6 +69,12 @@ class PSDFrobenius:
         shown = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         return f"PSDFrobenius(p={len(self.lam)}, d={self.d}, lam={shown})"
 
+    def with_lam(self, lam):
+        """The same with other constants, but for blocks with a centre, which must keep theirs."""
+        other = self.of_a_run("each")
+        other.lam, other.weights = lam, lam.min() / lam
+        return other
+
     def of_a_run(self, moduli):
         """The same for one run of a method, which shares no memory with others."""
         other = copy.copy(self)
