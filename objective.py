@@ -25,12 +25,19 @@ class Objective(Carried, BaseObjective):
     a loop that stands for the machine's speed, measured here at every point of any solver.
     In multiply-adds, `pass_cost` is that of a pass, `eigendecomposition_cost` d^3, and
     `predicted_cost` what a method's rate says that it takes to 1e-6, where that is cheap to say.
+    `family` and `tuning` are numbers of `benchmark_dspdc.report.looks`.
     """
 
     name = "ERM"
     url = "https://github.com/benchopt/benchmark_dspdc"
     min_benchopt_version = "1.10"
-    requirements = []
+    # Of the package, which all plug-ins import; as in pyproject.toml.
+    requirements = [
+        "pip::numpy>=2.0", "pip::scipy>=1.13", "pip::numba>=0.61", "pip::benchopt>=1.10",
+        "pip::libsvmdata>=0.5", "pip::pandas>=2.2", "pip::pyarrow>=16", "pip::seaborn>=0.13",
+        "pip::scikit-learn>=1.5", "pip::joblib>=1.3", "pip::threadpoolctl>=3.5", "pip::rich>=13",
+        "pip::filelock>=4.2", "pip::ruptures>=1.1.9",
+    ]
 
     parameters = {
         "loss": ["smoothed_hinge"],
@@ -49,8 +56,8 @@ class Objective(Carried, BaseObjective):
         shown = ",".join(f"{name}={self._parameters[name]}" for name in sorted(names))
         return f"{self.name}[{shown}]"
 
-    def skip(self, kind="erm", **data):
-        reason = TASKS[kind].refuses(self.loss, self.regularizer, **data)
+    def skip(self, kind="erm", unavailable=None, **data):
+        reason = unavailable or TASKS[kind].refuses(self.loss, self.regularizer, **data)
         return reason is not None, reason
 
     def set_data(self, kind="erm", **data):
@@ -72,7 +79,8 @@ class Objective(Carried, BaseObjective):
 
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
                         passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
-                        block_rows=np.nan, block_columns=np.nan, predicted_cost=np.nan):
+                        block_rows=np.nan, block_columns=np.nan, predicted_cost=np.nan,
+                        family=0, tuning=0):
         # First, while benchopt's clock stands still, as near to the solver's time as can be.
         speed = reference_seconds()
         if x is None:
@@ -92,6 +100,8 @@ class Objective(Carried, BaseObjective):
             block_rows=block_rows,
             block_columns=block_columns,
             predicted_cost=predicted_cost,
+            family=family,
+            tuning=tuning,
             reference_seconds=speed,
             **self.costs,
             **self.task.scores(x),

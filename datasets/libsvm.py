@@ -23,9 +23,9 @@ class Dataset(FromLibsvm, BaseDataset):
         "random_state": [0],
         "materialize": [False],
     }
-    requirements = []
+    requirements = ["pip::libsvmdata>=0.5"]
 
-    def get_data(self):
+    def load(self):
         # benchopt keeps the class's own `name`; the parameter is beside it.
         name = self._parameters["name"]
         if self.reduction == "none":

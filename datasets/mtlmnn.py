@@ -26,7 +26,7 @@ class Dataset(FromLibsvm, BaseDataset):
         "random_state": [0],
     }
     test_parameters = {"max_per_class": [12], "d": [4]}
-    requirements = []
+    requirements = ["pip::libsvmdata>=0.5"]
     named_by = "source"
 
     def __repr__(self):
@@ -37,7 +37,7 @@ class Dataset(FromLibsvm, BaseDataset):
         )
         return f"{self.name}[{shown}]"
 
-    def get_data(self):
+    def load(self):
         data = load_metric_learning(
             self.source, d=self.d, n_tasks=self.n_tasks, scale=self.scale,
             seed=self.random_state, max_per_class=self.max_per_class, n_classes=self.n_classes,

@@ -1,4 +1,6 @@
-from benchmark_dspdc.bench.plugins import PeerSolver
+from benchmark_dspdc.bench.plugins import PeerSolver, needs
+
+needs("cyanure")
 
 
 class Solver(PeerSolver):

@@ -1,4 +1,6 @@
-from benchmark_dspdc.bench.plugins import TolerancePeerSolver
+from benchmark_dspdc.bench.plugins import TolerancePeerSolver, needs
+
+needs("skglm")
 
 
 class Solver(TolerancePeerSolver):

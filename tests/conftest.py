@@ -124,7 +124,8 @@ def git(folder, *arguments):
 
 def copy_of_benchmark(folder, *names):
     """Copy the benchmark, or some of its files and folders, to where they may be edited."""
-    everything = ("benchmark_dspdc", "datasets", "solvers", "plots", "objective.py", "config.yml")
+    everything = ("benchmark_dspdc", "benchmark_utils", "datasets", "solvers", "plots",
+                  "objective.py", "config.yml")
     folder.mkdir(exist_ok=True)
     for name in names or everything:
         if (REPO / name).is_dir():

@@ -8,6 +8,7 @@ for our own methods and in `PeerSolver` for those of other packages.
 
 import functools
 import importlib.metadata
+import importlib.util
 import math
 import os
 import warnings
@@ -18,12 +19,13 @@ from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
 
-from ..engine.checks import check_number
+from ..engine.checks import check_number, is_auto
 from ..engine.kernel_cache import KERNEL_SOURCES, source_hash, sources
 from ..engine.psd_projection import ProjectionError
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
 from ..methods import METHODS
+from ..report.looks import BY_HAND, FAMILIES, SELF_TUNED
 from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
 from ..theory.rates import NoRate, predict, rate_of
@@ -214,8 +216,25 @@ class MethodSolver(Carried, BaseSolver):
                  "eigendecompositions")
         return {name: getattr(own, name) for name in names} | dict(
             block_rows=own.info.get("m", math.nan), block_columns=own.info.get("q", math.nan),
-            predicted_cost=self.predicted_cost,
+            predicted_cost=self.predicted_cost, family=FAMILIES.index(own.family),
+            tuning=self._tuning(),
         )
+
+    def _tuning(self):
+        """How the options were found, as a number of `benchmark_dspdc.report.page.TUNING`."""
+        if self.options.get("adaptive") or any(is_auto(v) for v in self.options.values()):
+            return SELF_TUNED
+        default = next(product_param(type(self).parameters))
+        return BY_HAND if self.options != default else 0
+
+
+def needs(package):
+    """Raise an ImportError that names the remedy if a package is not installed.
+
+    For the first lines of a plug-in: benchopt takes it for installed if its file can be imported.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(f"{package} is not installed; run `pip install {package}`")
 
 
 class PeerSolver(Carried, BaseSolver):
@@ -245,7 +264,7 @@ class PeerSolver(Carried, BaseSolver):
         return next_budget(self.sampling_strategy, budget)
 
     def get_result(self):
-        return dict(x=self.x)
+        return dict(x=self.x, family=FAMILIES.index("peer"))
 
     def _get_state(self):
         # The release of the package belongs to the key too: the one that is here.

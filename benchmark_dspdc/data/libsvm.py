@@ -113,10 +113,17 @@ class FromLibsvm:
     """Mixin of benchopt's data sets that are read from this cache.
 
     benchopt's cache knows a data set by its parameters. The files that were imported under the
-    name in the parameter `named_by` belong to the key as well.
+    name in the parameter `named_by` belong to the key as well. A subclass has `load`; data that
+    are not there and cannot be downloaded are said to be unavailable, and benchopt skips them.
     """
 
     named_by = "name"
+
+    def get_data(self):
+        try:
+            return self.load()
+        except OSError as error:
+            return dict(unavailable=str(error))
 
     def _get_state(self):
         return {"files": version(self._parameters[self.named_by], test=True)}
