@@ -45,10 +45,13 @@ lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 
-# Every test with fresh random examples, and those too long for every commit.
+# Every test with fresh random examples, those too long for every commit, and every method as it is
+# without options on a problem of each kind, by its work.
 nightly: $(VENV)/.ready-test
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 -m "not timing"
 	$(BIN)/python -m pytest -n 0 -m timing
+	$(BIN)/python -m benchmark_dspdc regress --run configs/defaults.yml \
+	  --baseline baselines/defaults.json --work-only
 	$(MAKE) fuzz SEED=$$(date +%Y%m%d)
 
 fuzz: $(VENV)/.ready-test

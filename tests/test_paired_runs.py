@@ -317,7 +317,7 @@ def test_a_config_is_run_as_of_the_commit_or_as_it_is_if_it_is_from_elsewhere(re
     repository.config.write_text("a new one")
     code, found = repository.check("--against", "HEAD")
     assert code == 0 and repository.ran == []
-    assert times(found) == [] and len(found["figures"]) == 9
+    assert times(found) == [] and len(found["figures"]) == 11
     assert found["notes"][0].startswith("2 methods are without a time at commit")
     assert repository.check("--against", "HEAD", "--time-only")[0] == 2
     repository.config = repository.outside / "other.yml"
@@ -364,7 +364,7 @@ def test_where_the_commit_cannot_be_run_work_is_compared_and_the_reason_told(
     change(repository)
     repository.here = measured(spdc=40.0)
     code, found = repository.check()
-    assert code == 0 and times(found) == [] and len(found["figures"]) == 9
+    assert code == 0 and times(found) == [] and len(found["figures"]) == 11
     (note,) = found["notes"]
     assert note.startswith("times are not compared: ") and message in note
     assert repository.check("--time-only")[0] == 2

@@ -19,7 +19,7 @@ from frames import curve, runs, seeds
 
 from benchmark_dspdc.bench.benchopt_process import Run
 from benchmark_dspdc.cli import _parser, main
-from benchmark_dspdc.guard import commit_runs, regress
+from benchmark_dspdc.guard import baseline, commit_runs, regress
 from benchmark_dspdc.guard.baseline import make_baseline, read_baseline, write_baseline
 from benchmark_dspdc.guard.comparison import BETTER, SAME, WORSE, CannotCompare, Line
 from benchmark_dspdc.guard.comparison_output import print_comparison, write_junit
@@ -93,7 +93,7 @@ def second(column, change):
 
 
 @pytest.mark.parametrize(("frame", "options", "code", "message"), [
-    (measured(passes=1.01), [], 0, "no regression in 9 figures"),
+    (measured(passes=1.01), [], 0, "no regression in 11 figures"),
     (measured(passes=1.03), [], 1, "passes to 1e-4"),
     (measured(passes=0.6), [], 0, "3 figures are better; --update makes what is measured"),
     # What is better does not hide what is worse.
@@ -123,8 +123,11 @@ def second(column, change):
     (measured().query("idx_rep < 2 or solver_name != 'SPDC[m=1]'"), [], 2, "2 of 3 repetitions"),
     (measured().drop(columns="objective_passes"), [], 2, "is not a result of this benchmark"),
     # What reading a file told is in the error, or in the notes.
-    (second("objective_value", lambda f: 1.4 ** f["stop_val"]), [], 2,
+    (second("objective_value", lambda f: 1.4 ** f["stop_val"]), [], 1,
      "3 runs diverged and are left out: SPDC[m=1] on"),
+    # Sooner at a coarse gap with a worse end is no progress.
+    (second(GAP, lambda f: f[GAP].where(f[GAP] > 0.5, 0.05 * f[GAP]).clip(lower=2e-6)), [], 1,
+     "4 figures are less, but the same method is worse elsewhere: suspicious"),
     (second(GAP, lambda f: f[GAP].where(f["stop_val"] != 5)), [], 0, "without a finite gap"),
     (plain(reference=math.nan), ["--update"], 2, "Plain on"),
     (plain(), ["--update", "--work-only"], 2, "has no figure"),
@@ -237,13 +240,21 @@ def test_work_between_two_points_goes_by_the_logarithm_of_the_gap():
     assert work_to(own, "objective_passes", 1e-2) == 0.0
 
 
-def test_a_curve_that_reaches_no_common_gap_has_work_to_its_last_gap(place, capsys):
+def test_a_curve_that_reaches_no_common_gap_has_work_to_its_last_gap(
+    place, capsys, monkeypatch
+):
     def slow(passes=1.0, gap=1.0):
         own = seeds("SPDC[m=1]", (0.2, 0.2), to=0.05, **FOUND)
         return runs(*(frame.assign(
             objective_passes=passes * frame["objective_passes"],
             objective_relative_gap=gap * frame["objective_relative_gap"],
         ) for frame in own))
+    # No new baseline, but one of before is read.
+    assert check(place, slow(), "--update", "--work-only") == 2
+    said = capsys.readouterr().err
+    assert "1 of 1 curves reach none of the gaps 1e-2, 1e-4, 1e-6" in said
+    assert "ends at 5.0e-02" in said and "max-runs" in said
+    monkeypatch.setattr(baseline, "_check_targets", lambda rows: None)
     assert check(place, slow(), "--update", "--work-only") == 0
     (row,) = kept(place)["figures"]
     # What is not reached is kept as such.
@@ -393,7 +404,9 @@ def test_names_that_a_result_may_have_a_baseline_may_have_too(place):
 def test_a_new_baseline_shows_what_it_changes(place, capsys):
     assert check(place, measured(passes=1.5), "--update") == 0
     shown = capsys.readouterr().out
-    assert "3 figures are worse" in shown and "is the new standard" in shown
+    assert "4 figures are worse" in shown and "is the new standard" in shown
+    # How far each curve of the new one got, and what it reaches.
+    assert re.search(r"SPDC\[m=1\] +1\.0e-08 +1e-2, 1e-4, 1e-6", shown)
     # Of what both have; and one that cannot be read is said to be.
     more = with_new()
     assert check(place, more[more["solver_name"] != "SPDC[m=1]"], "--update") == 0
@@ -584,10 +597,50 @@ def test_a_solver_without_passes_that_becomes_slower_is_caught_by_paired_runs(ch
     solver.write_text(text)
     committed(checkout, "mine", SMALL.replace('"SPDC[m=1]", "FISTA"', '"Mine"'))
     solver.write_text(text.replace(
-        "z = problem", "[problem.operator.matvec(self.x) for _ in range(9)]; z = problem"
+        "y = deriv", "[self.problem.operator.matvec(x) for _ in range(9)]; y = deriv"
     ))
     code, shown = guarded(checkout, config="mine")
     assert code == 1 and "Mine on Factorized" in shown and "time to 1e-2" in shown, shown
+
+
+#: Faults of the document's solver: what is replaced, by what, and the exit code.
+FAULTS = {
+    "threshold dropped": (" - step * reg.lambda1, 0.0", ", 0.0", 1),
+    "another lambda": ("reg.lambda2)", "0.8 * reg.lambda2)", 1),
+    "wrong sign in a block": ("return self.problem.operator.rmatvec(y) / len(y)",
+                              "return np.r_[-1, np.ones(len(x) - 1)] "
+                              "* self.problem.operator.rmatvec(y) / len(y)", 1),
+    "half a step": ("step = 1.0 /", "step = 0.5 /", 1),
+    "doubled products": ("c = self.x", "self.gradient(self.x); c = self.x", 1),
+    "NaN": ("self.x = soft", "self.x = (np.nan if self.passes > 40 else 1.0) * soft", 1),
+    "divergence": ("step = 1.0 /", "step = 100.0 /", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded_example(checkout):
+    """The document's solver, config and baseline in the copy."""
+    text = (REPO / "docs" / "guarding.md").read_text()
+    config = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0]
+    (checkout / "example.yml").write_text(config)
+    (checkout / "solvers" / "mine.py").write_text(solver_of_the_document())
+    code, shown = guarded(checkout, "--update", config="example")
+    assert code == 0 and shown.count("1e-2, 1e-4, 1e-6") == 2, shown
+    return checkout
+
+
+@pytest.mark.parametrize("name", [
+    name if name in ("threshold dropped", "NaN") else pytest.param(name, marks=pytest.mark.nightly)
+    for name in FAULTS
+])
+def test_the_example_of_the_docs_catches_seven_wrong_solvers(guarded_example, name):
+    old, new, code = FAULTS[name]
+    with edited(guarded_example / "solvers" / "mine.py", old, new):
+        found, shown = guarded(guarded_example, "--work-only", config="example")
+    assert found == code, shown
+    assert "worse" in shown and "figures are better" not in shown
+    # Into a file or a pipe no lines that overwrite each other.
+    assert "\r" not in shown
 
 
 #: After each call SPDC's kernel does a part of its iterations once more, on variables of their
@@ -657,6 +710,6 @@ def test_the_solver_of_the_document_closes_the_gap():
 def test_the_workflow_of_the_document_is_yaml_with_the_steps_that_it_says():
     text = (REPO / "docs" / "guarding.md").read_text()
     config, workflow = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
-    assert config["n-repetitions"] == 3
+    assert config["solver"] == ["Mine"]
     steps = workflow["jobs"]["guard"]["steps"]
     assert steps[0]["with"]["fetch-depth"] == 0 and '--against "$BASE"' in steps[3]["run"]

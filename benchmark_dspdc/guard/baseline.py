@@ -13,13 +13,14 @@ import pandas as pd
 from ..bench.benchopt_process import COMMIT, commit_of
 from ..engine.cache_dirs import write_whole
 from ..report.plain_files import unshown_in
-from ..report.results import GAPS, NAMES
+from ..report.results import GAPS, NAMES, label
 from ..version import __version__
 from .comparison import SAME, CannotCompare, compare_work, key_of, name_of, seeds_of
 from .result_figures import figures_of, last_gaps, word_of
 
 #: Of the format of baseline files. Earlier files of it also had times and the machine that they
-#: were measured on, which are not read any more: times are compared by paired runs.
+#: were measured on, which are not read any more: times are compared by paired runs; and they lack
+#: `ends`, the work and the gap at the end of each curve.
 FORMAT = 4
 
 
@@ -38,7 +39,9 @@ def make_baseline(frames, work_only=False):
         rows.append(dict(
             dataset=key[0], objective=key[1], solver=key[2], work=own["work"],
             checks=own["checks"], last=last.get(key, []),
+            ends=[[float(work[-1]), float(gaps[-1])] for work, gaps in own["curves"]],
         ))
+    _check_targets(rows)
     commit = word_of(frames[-1], COMMIT) or commit_of(Path.cwd()) or ""
     made = dict(
         format=FORMAT, version=__version__, seeds=seeds_of(frames[0]), figures=rows,
@@ -48,6 +51,32 @@ def make_baseline(frames, work_only=False):
         if line.outcome != SAME:
             raise CannotCompare(f"repeated runs do not do the same work: {line}")
     return made
+
+
+def reached(row):
+    """How far the curves of a row got, and which of the common gaps all of them reach."""
+    targets = [
+        label(gap) for gap in GAPS
+        if any(f"to {label(gap)}" in name and all(map(math.isfinite, values))
+               for name, values in row["work"].items())
+    ]
+    furthest = max((gap for _, gap in row["ends"]), default=math.nan)
+    return furthest, targets
+
+
+def _check_targets(rows):
+    """Raise if a method reaches none of the common gaps: a wrong one could not be told from it."""
+    short = [(row, furthest) for row in rows
+             for furthest, targets in [reached(row)] if row["work"] and not targets]
+    if short:
+        named = "; ".join(f"{name_of(key_of(row))} ends at {gap:.1e}" for row, gap in short[:5])
+        more = f"; and {len(short) - 5} more" if len(short) > 5 else ""
+        raise CannotCompare(
+            f"{len(short)} of {len(rows)} curves reach none of the gaps "
+            f"{', '.join(map(label, GAPS))}, so that a wrong method could pass: {named}{more}. "
+            "Let them go on (max-runs, timeout in the config), or take an easier problem, such as "
+            "a larger lambda2 or fewer rows"
+        )
 
 
 def compare_common(frames, baseline):
@@ -67,7 +96,8 @@ def write_baseline(baseline, file):
     head = {name: value for name, value in baseline.items() if name != "figures"}
     rows = [dict(row, work={
         name: [plain(value) for value in values] for name, values in row["work"].items()
-    }) for row in baseline["figures"]]
+    }, ends=[[plain(value) for value in end] for end in row["ends"]])
+        for row in baseline["figures"]]
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     write_whole(file, json.dumps(head)[:-1] + ', "figures": [\n' + lines + "\n]}\n")
 
@@ -96,11 +126,15 @@ def _is_last_gap(value):
     return value is not None and _is_work(value) and value >= min(GAPS)
 
 
+def _is_end(value):
+    return value is not None and _is_work(value)
+
+
 #: What is read of a baseline; `_is_name` stands for any names.
 SHAPE = dict(
     seeds=dict(base=[_is_count], repetitions=_is_count), figures=[dict(
         dataset=_is_name, objective=_is_name, solver=_is_name, work={_is_name: [_is_work]},
-        checks=[_is_count], last=[_is_last_gap],
+        checks=[_is_count], last=[_is_last_gap], ends=[[_is_end]],
     )], made=[dict(date=_is_name, commit=_is_name, runs=_is_count)],
 )
 
@@ -128,6 +162,8 @@ def read_baseline(file):
                 f"{file} has format {given['format']!r}, this version reads {FORMAT}; --update "
                 "makes a new one"
             )
+        for row in given["figures"]:
+            row.setdefault("ends", [])  # files of before have none
         found = dict(format=FORMAT, version=given.get("version"), **_shaped(given, SHAPE))
         for row in found["figures"]:
             row["work"] = {
@@ -135,9 +171,12 @@ def read_baseline(file):
                 for name, values in row["work"].items()
             }
             # There is no last gap where all common ones were reached.
-            lists = (row["checks"], row["last"] or row["checks"], *row["work"].values())
+            lists = (row["checks"], row["last"] or row["checks"], row["ends"] or row["checks"],
+                     *row["work"].values())
             if {len(values) for values in lists} != {max(found["seeds"]["repetitions"], 1)}:
                 raise ValueError(f"{row['solver']} has not a number for each repetition")
+            if any(len(end) != 2 for end in row["ends"]):
+                raise ValueError(f"{row['solver']} has an end that is not work and gap")
         if not 0 < len(found["figures"]) == len(set(map(key_of, found["figures"]))):
             raise ValueError("it has no figures, or a method twice")
         return found

@@ -1,5 +1,6 @@
 """Configs run with the files of this checkout, or with those of another commit."""
 
+import functools
 import io
 import subprocess
 import tarfile
@@ -16,6 +17,10 @@ from .comparison import CannotCompare
 
 #: Keys of a config that decide how long curves are; both commits are run with today's.
 LENGTHS = ("max-runs", "n-repetitions", "timeout")
+
+
+#: Runs that have all diverged are a result too: the worst.
+_read = functools.partial(read_results, maybe_empty=True)
 
 
 class CommitNotRun(CannotCompare):
@@ -48,8 +53,8 @@ class ConfigRuns:
             [self._run(config, "regress", few) for config in self.configs] for _ in range(count)
         ]
         for config, file in zip(self.configs, found[0], strict=True):
-            self.problems[config] |= set(read_results([file]).groupby(PROBLEM).groups)
-        return list(map(read_results, found))
+            self.problems[config] |= set(_read([file]).groupby(PROBLEM).groups)
+        return list(map(_read, found))
 
     def alone(self, keys):
         """Run the methods of some keys once more, without the others; returns a frame.

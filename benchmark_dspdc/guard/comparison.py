@@ -3,12 +3,19 @@
 import math
 from typing import NamedTuple
 
-from .result_figures import figures_of
+from .result_figures import figures_of, gap_after
 
 #: Work may differ by this much: rounding is far below, a changed step size far above.
 WORK_TOLERANCE = 0.02
 
-SAME, BETTER, WORSE = "same", "better", "worse"
+#: And so much the gap at the end of a curve, after the same work and what it may differ by. Below
+#: the least gap it is rounding that decides.
+GAP_TOLERANCE, LEAST_GAP = 0.1, 1e-9
+
+SAME, BETTER, WORSE, SUSPICIOUS = "same", "better", "worse", "suspicious"
+
+#: The figure of how far a curve has got.
+END = "gap after the same work"
 
 
 class CannotCompare(ValueError):
@@ -23,6 +30,7 @@ class Line(NamedTuple):
     was: float
     now: float
     tolerance: float    # relative
+    doubted: bool = False   # whether another figure of the same method is worse
 
     @property
     def is_time(self):
@@ -42,7 +50,9 @@ class Line(NamedTuple):
         if self.change > self.tolerance:
             return WORSE
         # Slow times are measured again, fast ones are not: they may be luck.
-        return BETTER if self.change < -self.tolerance and not self.is_time else SAME
+        if self.change >= -self.tolerance or self.is_time:
+            return SAME
+        return SUSPICIOUS if self.doubted else BETTER
 
     def __str__(self):
         return (f"{name_of(self.key)}: {self.figure} {self.was:.4g} -> {self.now:.4g} "
@@ -72,6 +82,15 @@ def worse(lines):
     return [line for line in lines if line.outcome == WORSE]
 
 
+def doubted(lines):
+    """The lines, what is better marked where the same method is worse elsewhere.
+
+    A wrong method may well be faster to a coarse gap, or on an easy problem.
+    """
+    solvers = {line.key[2] for line in worse(lines)}
+    return [line._replace(doubted=line.key[2] in solvers) for line in lines]
+
+
 def counted(count, noun):
     """Such as "1 figure is" and "2 figures are"."""
     return f"{count} {noun} is" if count == 1 else f"{count} {noun}s are"
@@ -98,12 +117,19 @@ def compare_work(frames, baseline, first_seeds=False):
     known, by = {key_of(row): row for row in baseline["figures"]}, {}
     last = {key: row["last"] for key, row in known.items()}
     for frame in frames:
-        found, seeds = figures_of(frame, last), seeds_of(frame)
-        _check_same_runs(found, known, seeds, baseline["seeds"], first_seeds)
+        found = figures_of(frame, last)
+        # Where all has diverged nothing tells of seeds.
+        seeds = seeds_of(frame) if len(frame) else baseline["seeds"]
+        lost = {key for key in frame.attrs.get("diverged", ()) if key in known} - set(found)
+        there = {key: row for key, row in known.items() if key not in lost}
+        _check_same_runs(found, there, seeds, baseline["seeds"], first_seeds)
         for key, row in known.items():
-            for line in _work_lines(key, row, found[key], seeds["repetitions"]):
+            lines = _lost_lines(key, row) if key in lost else _work_lines(
+                key, row, found[key], seeds["repetitions"]
+            )
+            for line in lines:
                 by.setdefault((key, line.figure), []).append(line)
-    return list(map(worst, by.values()))
+    return doubted(list(map(worst, by.values())))
 
 
 def _check_same_runs(found, known, seeds, kept, first_seeds):
@@ -119,6 +145,14 @@ def _check_same_runs(found, known, seeds, kept, first_seeds):
     few = first_seeds and seeds["repetitions"] < kept["repetitions"]
     if seeds != kept and not (few and seeds["base"] == kept["base"]):
         raise CannotCompare(f"the seeds are others: {seeds} in the result, {kept} in the baseline")
+
+
+def _lost_lines(key, known):
+    """The figures of a method that has diverged: it reaches nothing any more."""
+    return [
+        Line(key, figure, min(values), math.inf, WORK_TOLERANCE)
+        for figure, values in known["work"].items() if math.isfinite(min(values))
+    ]
 
 
 def _work_lines(key, known, own, repetitions):
@@ -140,4 +174,10 @@ def _work_lines(key, known, own, repetitions):
             # A gap that is reached neither then nor now says nothing.
             if math.isfinite(min(value, before)):
                 lines.append(Line(key, figure, before, value, WORK_TOLERANCE))
+    for k, ((work, gap), curve) in enumerate(zip(known["ends"], own["curves"], strict=False)):
+        # A curve that ended earlier has no such point.
+        if own["checks"][k] >= known["checks"][k]:
+            now = gap_after(*curve, (1.0 + WORK_TOLERANCE) * work)
+            was, now = max(gap, LEAST_GAP), max(now, LEAST_GAP)
+            lines.append(Line(key, END, was, now, GAP_TOLERANCE))
     return lines

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from ..engine.cache_dirs import write_whole
 from ..report.results import titles
-from .baseline import plain
-from .comparison import BETTER, SAME, WORSE, counted, worse, worst
+from .baseline import plain, reached
+from .comparison import BETTER, SAME, SUSPICIOUS, WORSE, counted, key_of, worse, worst
 
-COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red"}
+COLORS = {SAME: "bright_black", BETTER: "green", WORSE: "red", SUSPICIOUS: "dark_orange"}
 
 
 def print_comparison(lines, notes, console):
@@ -30,7 +30,9 @@ def print_comparison(lines, notes, console):
     if lines:
         console.print(table)
     for outcome, sentence in (
-        (WORSE, "worse"), (BETTER, "better; --update makes what is measured the new standard"),
+        (WORSE, "worse"),
+        (SUSPICIOUS, "less, but the same method is worse elsewhere: suspicious, no progress"),
+        (BETTER, "better; --update makes what is measured the new standard"),
     ):
         if changed := [line for line in lines if line.outcome == outcome]:
             head = f"[{COLORS[outcome]}]{counted(len(changed), 'figure')} {sentence}[/]"
@@ -40,6 +42,22 @@ def print_comparison(lines, notes, console):
         console.print(escape(note), soft_wrap=True)
     if lines and not worse(lines):
         console.print(f"no regression in {len(lines)} figures")
+
+
+def print_baseline(baseline, console):
+    """How far each curve of a new baseline got, and which of the common gaps it reaches."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("data", "method", "last gap", "reaches"):
+        table.add_column(name, overflow="fold", justify="right" if name == "last gap" else "left")
+    titled = titles(list(dict.fromkeys(key_of(row)[:2] for row in baseline["figures"])))
+    for row in baseline["figures"]:
+        furthest, targets = reached(row)
+        table.add_row(
+            escape(titled[key_of(row)[:2]]), escape(row["solver"]),
+            f"{furthest:.1e}" if row["ends"] else "-",
+            ", ".join(targets) if row["work"] else "counts no work",
+        )
+    console.print(table)
 
 
 def _shown(line):

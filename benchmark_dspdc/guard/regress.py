@@ -14,7 +14,7 @@ from ..report.results import RUN, read_results
 from .baseline import compare_common, make_baseline, read_baseline, write_baseline
 from .commit_runs import ConfigRuns, OtherCommit
 from .comparison import CannotCompare, compare_work, counted, key_of, names_of, worse
-from .comparison_output import print_comparison, write_json, write_junit
+from .comparison_output import print_baseline, print_comparison, write_json, write_junit
 from .paired_runs import compare_times
 
 
@@ -26,7 +26,7 @@ def read_runs(files):
     """
     runs = []
     for file in files:
-        keys = set(read_results([file]).groupby(RUN).groups)
+        keys = set(read_results([file], maybe_empty=True).groupby(RUN).groups)
         for own, known in runs:
             if not known & keys:
                 own.append(file)
@@ -34,7 +34,7 @@ def read_runs(files):
                 break
         else:
             runs.append(([file], keys))
-    return [read_results(own) for own, _ in runs]
+    return [read_results(own, maybe_empty=True) for own, _ in runs]
 
 
 def regress(results, baseline, update=False, add=False, configs=None, repeat=None, against=None,
@@ -135,6 +135,7 @@ def _update(frames, file, work_only, console):
             print_comparison(lines, [], console)
         except CannotCompare as error:
             notes.append(f"not compared with the baseline that is replaced: {error}")
+    print_baseline(made, console)
     write_baseline(made, file)
     return [], notes
 

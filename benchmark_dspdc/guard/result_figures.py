@@ -52,6 +52,17 @@ def work_to(run, column, target):
     return max(found, 0.0) if math.isfinite(found) else math.inf
 
 
+def curve_of(run):
+    """The passes of a run and the best gap up to each of its points."""
+    return run[PASSES].to_numpy(dtype=float), run[GAP].cummin().to_numpy()
+
+
+def gap_after(work, gaps, given):
+    """The best gap after so much work, between two points by logarithms; at most the last one."""
+    logs = np.log(np.maximum(gaps, 1e-300))
+    return float(np.exp(np.interp(given, work, logs)))
+
+
 def last_gaps(frames):
     """For each (data set, objective, solver) the gaps that its repetitions must reach again.
 
@@ -73,9 +84,10 @@ def figures_of(frame, last=None):
     """The figures of one result file.
 
     Returns a dict that has for (data set, objective, solver) a dict: `work`, a dict of lists, one
-    number for each repetition; `checks`, the points of each repetition; `times`, a dict without
-    those that are not known. Work and time are infinite to a gap that was not reached. `last` has
-    for methods a gap for each repetition, see `last_gaps`, to which there are figures too.
+    number for each repetition; `checks`, the points of each repetition; `curves`, passes and gaps
+    of each repetition that counts passes; `times`, a dict without those that are not known. Work
+    and time are infinite to a gap that was not reached. `last` has for methods a gap for each
+    repetition, see `last_gaps`, to which there are figures too.
     """
     found = {}
     for key, some in _repetitions(frame).items():
@@ -84,7 +96,9 @@ def figures_of(frame, last=None):
         if len(own) >= len(some):
             targets[LAST] = own
         found[key] = dict(
-            work=_work(some, targets), checks=list(map(len, some)), times=_times(some, targets)
+            work=_work(some, targets), checks=list(map(len, some)),
+            curves=[curve_of(run) for run in some if (run[PASSES] > 0).any()],
+            times=_times(some, targets),
         )
     return found
 

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..bench.benchopt_process import COMMIT, PROCESSOR, STARTED
-from ..report.page import styles, write_html
+from ..report.looks import looks
+from ..report.page import write_html
 from ..report.plain_files import shown
 from ..report.results import NAMES, read_results, titles
 from ..version import __version__
@@ -107,11 +108,12 @@ def trend_data(paths):
     # The problem to begin with is the one that changed most.
     changed = [*(row["problem"] for row in changes), *short.values()]
     order = sorted(problems, key=lambda key: changed.index(short[key]))
+    drawn = looks(points["solver_name"].unique())
     return dict(
         origin=f"{len(runs)} runs in {len(files)} files; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
         notes=notes, runs=names, ticks=_ticks(runs),
-        styles=styles(list(points["solver_name"].unique())), changes=changes,
+        styles={name: look._asdict() for name, look in drawn.items()}, changes=changes,
         problems=[dict(title=short[key], figures=problems[key]) for key in order],
     )
 
