@@ -88,6 +88,15 @@ def _parser():
         add(f"-{name}", type=_size, help=f"block size of DSPDC, a count or a fraction of {total}")
     add("--json", type=Path, help="also write the figures there")
 
+    add = command(_certify, "certify", "how far from the optimum a fitted model is at most")
+    add("data", type=Path, help=".npz with arrays A, b and coef, or a .npy or sparse .npz of A")
+    add("arrays", nargs="*", type=Path, metavar="B COEF", help="with A alone: .npy of b and coef")
+    add("--loss", default="logistic")
+    add("--lambda1", type=float, default=0.0)
+    add("--lambda2", type=float, required=True,
+        help="of the mean loss plus lambda1 |x|_1 + (lambda2/2) |x|^2; scikit-learn's 1/(C n)")
+    add("--labels", default="-1+1", help='"01" for labels 0 and 1')
+
     add = command(_import_libsvm, "import-libsvm", "put a LIBSVM file into libsvmdata's cache")
     add("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
     add("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
@@ -146,7 +155,8 @@ def _add_regress(commands):
 def _run(options):
     from .bench.benchopt_process import benchopt_run
     from .bench.named_problems import benchmark_folder
-    from .report.summary import print_summary
+    from .report.report import write_report
+    from .report.summary import print_answer, print_summary
 
     if not options.config.exists():
         raise ValueError(f"no such file: {options.config}")
@@ -160,6 +170,8 @@ def _run(options):
         if done.file is None:
             raise ValueError("no curve was finished")
         print_summary([done.file])
+        page = write_report([done.file], done.file.parent / "report", quiet=True)
+        print_answer(done.file, page)
     except ValueError as error:
         # Or there is no curve with a finite gap.
         print(f"benchmark_dspdc: {error}", file=sys.stderr)
@@ -237,6 +249,17 @@ def _complexity(options):
 
     run(options.target, options.objective, options.results, options.eps, options.m, options.q,
         options.json)
+
+
+def _certify(options):
+    from .data.arrays import read_model
+    from .problems import certify
+
+    A, b, coef = read_model([options.data, *options.arrays])
+    found = certify(A, b, coef, options.loss, options.lambda1, options.lambda2,
+                    labels=options.labels)
+    print(f"primal        {found.primal:.10g}\ndual          {found.dual:.10g}\n"
+          f"gap           {found.gap:.3e}\nrelative gap  {found.relative_gap:.3e}")
 
 
 def _import_libsvm(options):

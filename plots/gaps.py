@@ -1,5 +1,6 @@
 from benchopt import BasePlot
 
+from benchmark_dspdc.report.looks import looks
 from benchmark_dspdc.report.results import (
     PRIMAL_GAP,
     UNCERTAINTY,
@@ -34,7 +35,7 @@ class Plot(BasePlot):
     def plot(self, df, dataset, objective, Y, X_axis):
         rows = rows_of(df, dataset, objective)
         x, y = X_AXES[X_axis][0], Y_AXES[Y][0]
-        traces = []
+        traces, look = [], looks(df["solver_name"].unique())
         if y not in rows or x not in rows:
             return []
         for solver, runs in rows.groupby("solver_name", sort=False)[list({"idx_rep", x, y})]:
@@ -48,7 +49,7 @@ class Plot(BasePlot):
                 trace = {"x": found["x"].tolist(), "y": found["median"].tolist(), "label": solver}
                 if runs["idx_rep"].nunique() > 1:
                     trace |= {"y_low": found["low"].tolist(), "y_high": found["high"].tolist()}
-                traces.append(trace | self.get_style(solver))
+                traces.append(trace | look[solver].for_benchopt())
         return traces
 
     def get_metadata(self, df, dataset, objective, Y, X_axis):

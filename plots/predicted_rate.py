@@ -1,6 +1,7 @@
 import numpy as np
 from benchopt import BasePlot
 
+from benchmark_dspdc.report.looks import looks
 from benchmark_dspdc.report.results import mean_points, rows_of
 
 AXES = {"Iterations": "objective_iterations", "Passes": "objective_passes"}
@@ -27,15 +28,17 @@ class Plot(BasePlot):
         if "objective_predicted_rate" not in df:      # a result file of an earlier version
             return []
         rows = rows_of(df, dataset, objective)
-        traces = []
+        traces, look = [], looks(df["solver_name"].unique())
         known = rows[np.isfinite(rows["objective_predicted_rate"])]
         for solver, runs in known.groupby("solver_name"):
             points = mean_points(runs)
             line = f"{solver}, predicted"
-            colour = {"color": self.get_style(solver)["color"]}
+            style = look[solver].for_benchopt()
             traces += [
-                trace(points, X_axis, "measured", solver) | self.get_style(solver),
-                trace(points, X_axis, "predicted", line) | self.get_style(line) | colour,
+                trace(points, X_axis, "measured", solver) | style,
+                # With the same mark, left empty.
+                trace(points, X_axis, "predicted", line) | style
+                | {"marker": style["marker"] + 100},
             ]
         return traces
 

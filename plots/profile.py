@@ -1,6 +1,8 @@
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import GAPS, medians, performance_profile, to_targets
+from benchmark_dspdc.report.comparisons import performance_profile
+from benchmark_dspdc.report.looks import looks
+from benchmark_dspdc.report.results import GAPS, medians, to_targets
 
 
 class Plot(BasePlot):
@@ -12,13 +14,14 @@ class Plot(BasePlot):
 
     def plot(self, df, gap):
         found = performance_profile(medians(to_targets(df, [gap]))[f"seconds to {gap:.0e}"])
-        traces = []
+        traces, look = [], looks(df["solver_name"].unique())
         for solver, (count, factors, shares) in found.items():
             # Steps, which benchopt's page does not draw by itself.
             x = [factor for factor in factors for _ in range(2)][1:]
             y = [share for share in shares for _ in range(2)][:-1]
             traces.append({
-                "x": x, "y": y, "label": f"{solver} ({count} problems)", **self.get_style(solver),
+                "x": x, "y": y, "label": f"{solver} ({count} problems)",
+                **look[solver].for_benchopt(),
             })
         return traces
 

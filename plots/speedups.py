@@ -2,7 +2,8 @@ import math
 
 from benchopt import BasePlot
 
-from benchmark_dspdc.report.results import GAPS, medians, rows_of, speedups, to_targets
+from benchmark_dspdc.report.comparisons import speedups
+from benchmark_dspdc.report.results import GAPS, medians, rows_of, to_targets
 
 
 class Plot(BasePlot):

@@ -2,6 +2,7 @@ import math
 
 from benchopt import BasePlot
 
+from benchmark_dspdc.report.looks import looks
 from benchmark_dspdc.report.results import GAPS, medians, rows_of, to_targets
 
 
@@ -16,7 +17,7 @@ class Plot(BasePlot):
         runs = to_targets(rows_of(df, dataset, objective), [gap])
         column = f"seconds to {gap:.0e}"
         middle = medians(runs)[column].droplevel([0, 1])
-        bars = []
+        bars, look = [], looks(df["solver_name"].unique())
         for solver, found in runs[column].groupby(level="solver_name", sort=False):
             reached = math.isfinite(middle[solver])
             # benchopt's page takes the median itself. Those that took for ever are beyond it, and
@@ -26,7 +27,7 @@ class Plot(BasePlot):
                 # In the label too, as nothing can be written into a bar of no height.
                 "y": seconds, "text": "" if reached else "Not reached",
                 "label": solver if reached else f"{solver}, not reached",
-                "color": self.get_style(solver)["color"],
+                "color": look[solver].for_benchopt()["color"],
             })
         return bars
 

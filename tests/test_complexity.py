@@ -319,7 +319,7 @@ def test_config_files_and_result_files_are_compared(ran, tmp_path):
         # A count of one and a share of one are told apart, though the columns have 1.0 for both.
         assert [measured[k]["prediction"]["m"] for k in (ONE, "SPDC[m=1.0]")] == [1, n]
         assert problem["missing"][:2] == ["APCG", "RPDG"] and "ASDCA" not in problem["missing"]
-    for expected in ("not in", "Katyusha", "DSPDC[m=6,q=10]", "measured/predicted", "SPDC[m=1.0]",
+    for expected in ("not in", "Katyusha", "DSPDC[m=6,q=10]", "ratio to theory", "SPDC[m=1.0]",
                      "ASDCA[m=2]: ", "K_qm", "Lambda_qm"):
         assert expected in shown, expected
 

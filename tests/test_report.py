@@ -21,7 +21,7 @@ from benchmark_dspdc.data import import_file
 from benchmark_dspdc.guard.trend import write_trend
 from benchmark_dspdc.report import claims, figures, results
 from benchmark_dspdc.report.claims import AS_STATED, FAILS, HOLDS, PARTITIONS, UNKNOWN, judge
-from benchmark_dspdc.report.page import page_data, styles, write_page
+from benchmark_dspdc.report.page import page_data, write_page
 from benchmark_dspdc.report.results import GAP, medians, parse, read_results, to_targets
 
 
@@ -220,23 +220,6 @@ def test_bands_are_medians_and_quantiles_of_steps():
     assert len(results.band(curve("SPDC[m=1]", 1.0), "time", GAP, points=10)) == 10
     assert list(results.thinned(5, 3)) == [0, 2, 4]
     assert list(results.thinned(2, 9)) == [0, 1]
-
-
-def test_speedups_and_profiles_by_hand():
-    found = results.speedups(pd.Series([1.0, 2.0, np.inf], index=["a", "b", "c"]))
-    assert found.loc["a", "b"] == 2.0 and found.loc["b", "a"] == 0.5
-    assert np.isnan(found.loc["a", "c"])
-    index = pd.MultiIndex.from_product([["d1", "d2", "d3"], ["o"], ["a", "b"]])
-    times = pd.Series([1.0, 3.0, 4.0, 2.0, np.inf, np.inf], index=index)
-    profile = results.performance_profile(times, most=10.0)
-    # The third problem is solved by none, so it says nothing.
-    assert profile["a"][0] == profile["b"][0] == 2
-
-    def share(name, factor):
-        _, factors, shares = profile[name]
-        return shares[np.searchsorted(factors, factor, side="right") - 1]
-    assert [share("a", f) for f in (1.0, 1.9, 2.0, 10.0)] == [0.5, 0.5, 1.0, 1.0]
-    assert [share("b", f) for f in (1.0, 2.9, 3.0)] == [0.5, 0.5, 1.0]
 
 
 def test_predicted_gaps_begin_at_the_first_fall_by_the_rate_and_are_drawn():
@@ -627,7 +610,7 @@ def test_names_cannot_leave_their_place_in_the_page_which_asks_no_host_for_anyth
     assert "window.hacked" in text
     assert "<script>window.hacked" not in text and "<img src=x" not in text
     embedded = re.search(r'id="data">(.*?)</script>', text, re.S)[1]
-    assert HOSTILE in json.loads(embedded)["styles"]
+    assert HOSTILE in [method["name"] for method in json.loads(embedded)["methods"]]
     own = text.split('id="data"')[0]
     assert not re.search(r'(?:src|href)\s*=\s*"(?!#)', own)
     assert "@import" not in own and "url(" not in own
@@ -635,15 +618,6 @@ def test_names_cannot_leave_their_place_in_the_page_which_asks_no_host_for_anyth
         template = (REPO / f"benchmark_dspdc/{name}.html").read_text("utf-8")
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', template)[1]
         assert policy.startswith("default-src 'none';") and "http" not in policy
-
-
-def test_solvers_are_told_by_dashes_and_markers_too():
-    found = list(styles(map(str, range(40))).values())
-    for part, number in (("color", 8), ("symbol", 8), ("dash", 5)):
-        assert len({look[part] for look in found[:number]}) == number
-    assert len({(look["color"], look["dash"]) for look in found}) == 40
-    for one, other in zip(found, found[8:], strict=False):
-        assert one["dash"] != other["dash"] and one["symbol"] != other["symbol"]
 
 
 def test_a_median_above_zero_is_shown_though_the_band_goes_down_to_it():
@@ -665,10 +639,11 @@ def test_the_page_has_all_views(typical):
     }
     assert set(problem["curves"]["relative gap"]["by"]) == {"seconds", "passes", "updates"}
     assert data["gaps"] == ["1e-2", "1e-4", "1e-6"]
-    target = problem["targets"][0]
-    assert target["best"] == min(row["seconds"] for row in target["rows"])
-    slow = next(row for row in problem["targets"][2]["rows"] if row["solver"] == "SDCA[m=1]")
-    assert slow["seconds"] is None and slow["run"] == pytest.approx(5 * 0.3, rel=0.01)
+    target, slow = problem["targets"][0], "SDCA[m=1]"
+    assert problem["targets"][2]["rows"][slow]["seconds"] is None
+    assert problem["final"][slow][1] == pytest.approx(5 * 0.3, rel=0.01)
+    assert problem["winner"]["solvers"] == ["DSPDC[m=auto,q=auto]"]
+    assert data["overall"][2]["rows"][slow]["ratios"] == ["not reached"]
     assert target["speedups"]["solvers"][0] == "DSPDC[m=auto,q=auto]"
     assert target["speedups"]["values"][0][0] == 1.0
     assert len(data["rates"]) == 1
@@ -706,7 +681,9 @@ def test_report_writes_a_page_and_says_so(typical, tmp_path, capsys, lacking):
     assert main(["report", str(file), "-o", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
     assert "the paper's claims" in shown and "holds" in shown
-    assert (tmp_path / "out" / "report.html").stat().st_size > 1e6
+    # With the picture in it.
+    picture = (tmp_path / "out" / "figure1.png").stat().st_size
+    assert picture < (tmp_path / "out" / "report.html").stat().st_size < 3e6
     assert (tmp_path / "out" / "figure1.png").exists()
 
 
@@ -716,44 +693,73 @@ def test_report_writes_a_page_and_says_so(typical, tmp_path, capsys, lacking):
 PROBE = LEAVE + """
 const walk = async seen => {
   Object.assign(seen, {choices: 0, empty: [], times: [], left: [], crosses: []});
-  const texts = marks => [...document.querySelectorAll(marks)].map(mark => mark.textContent);
-  await wait(30);
-  for (const list of document.querySelectorAll("select")) {
-    for (let k = 0; k < list.options.length; k++) {
-      list.selectedIndex = k;
-      list.dispatchEvent(new Event("change"));
-      await wait(30);
-      seen.choices++;
-      const section = list.id.split("-")[0];
-      if (!drawn[section]) seen.empty.push(list.id + " " + list.options[k].text);
-      seen.times.push(...texts("#bars-plot .ytick"));
-      seen.left.push(...texts("#speedups-note"));
-      seen.crosses.push(document.querySelectorAll("#trend-plot .xy2 .point").length);
-    }
-    list.selectedIndex = 0;
+  const all = marks => [...document.querySelectorAll(marks)];
+  const texts = marks => all(marks).map(mark => mark.textContent);
+  const pick = async (list, k) => {
+    list.selectedIndex = k;
     list.dispatchEvent(new Event("change"));
-  }
+    await wait(5);
+  };
   await wait(30);
-  seen.plots = [...document.querySelectorAll(".plot")].map(
-    box => [box.id, box.querySelectorAll("svg.main-svg").length,
-            box.querySelectorAll(".trace, .point, .hm").length]);
-  seen.modes = Object.fromEntries([...document.querySelectorAll(".plot")].map(
-    box => [box.id, [...new Set(box.data.map(trace => trace.mode))]]));
-  seen.labels = [...document.querySelectorAll("#trend-plot .xtick text")].map(
+  for (const list of all("select")) {
+    for (let k = 0; k < list.options.length; k++) {
+      await pick(list, k);
+      seen.choices++;
+      for (const box of all(".chart")) {
+        if (!box.querySelector("svg g path")) seen.empty.push(list.id + " " + box.id);
+      }
+      seen.times.push(...texts("#times-table td"));
+      seen.left.push(...texts("#speedups-note"));
+      seen.crosses.push(all("#trend-plot g path[transform$=' 12)']").length);
+    }
+    await pick(list, 0);
+  }
+  seen.charts = all(".chart").map(box => [
+    box.id, box.querySelectorAll("svg g path").length, box.querySelector("svg").ariaLabel ??
+      box.querySelector("svg").getAttribute("aria-label"), box.clientWidth]);
+  seen.labels = all("#trend-plot svg > text[transform^='rotate(-28']").map(
     text => [text.textContent, text.getBoundingClientRect().right]);
-  seen.buttons = [...document.querySelectorAll(".modebar-btn")].map(
-    button => button.getAttribute("aria-label") + " " + button.dataset.title);
+  // A curve tells its whole name, and the others step back.
+  const svg = document.querySelector(".chart svg"), mark = svg.querySelector("g path[transform]");
+  mark.scrollIntoView();
+  const {left, top, width, height} = mark.getBoundingClientRect();
+  svg.dispatchEvent(new PointerEvent("pointermove", {
+    clientX: left + width / 2, clientY: top + height / 2, bubbles: true}));
+  seen.tip = svg.parentElement.querySelector(".tip").textContent;
+  seen.hovered = mark.parentElement.dataset.name;
+  // What is hidden in one view stays hidden, in every view and on every problem.
+  const names = () => [...new Set(all(".chart g").map(group => group.dataset.name))];
+  const button = document.querySelector(".legend button");
+  seen.before = names();
+  button.focus();
+  button.click();
+  seen.hidden = button.textContent;
+  seen.kept = document.activeElement.closest(".legend") !== null;
+  if (document.getElementById("problem")) await pick(document.getElementById("problem"), 1);
+  seen.after = names();
+  if (document.getElementById("problem")) await pick(document.getElementById("problem"), 0);
+  document.querySelector(".legend button").click();
+  const search = document.querySelector("input[type=search]");
+  if (search) {
+    search.value = "spdc[m=1]";
+    search.dispatchEvent(new Event("input"));
+    seen.found = names();
+    search.value = "";
+    search.dispatchEvent(new Event("input"));
+    seen.families = texts("#methods strong");
+    document.querySelectorAll(".card")[1].click();
+    seen.chosen = document.getElementById("problem").value;
+    seen.cards = texts(".card .who");
+  }
   seen.notes = [texts("#notes > p"), texts("#notes > details summary"),
                 texts("#notes > details p")];
   // A download is a click on a link that is not in the page.
-  HTMLAnchorElement.prototype.dispatchEvent = HTMLAnchorElement.prototype.click = function () {
+  HTMLAnchorElement.prototype.click = function () {
     seen.saved = [this.download, this.href.split(":")[0]];
   };
-  document.querySelector(".modebar-btn").click();
-  for (let k = 0; k < 100 && !seen.saved; k++) await wait(30);
-  seen.image = (await Plotly.toImage(document.querySelector(".plot"))).slice(0, 22);
+  document.querySelector(".chart .save").click();
   seen.ready = window.ready === true;
-  seen.tables = document.querySelectorAll("table").length;
+  seen.tables = all("table").length;
   seen.hacked = window.hacked === 1;
 };
 """
@@ -765,13 +771,12 @@ def looked_at(page, folder):
     assert (seen["faults"], console, requests) == ([], [], set())
     assert seen["ready"] and not seen["hacked"]
     assert seen["empty"] == []
-    for name, drawings, marks in seen["plots"]:
-        assert drawings > 0 and marks > 0, name
-    assert len(seen["buttons"]) > len(seen["plots"])
-    assert not [b for b in seen["buttons"] if re.search("share|cloud|upload|plotly", b.lower())]
-    # Under the page's policy a picture can be saved.
-    assert seen["saved"][0].endswith(".png") and seen["saved"][1] in ("blob", "data")
-    assert seen["image"] == "data:image/png;base64,"
+    for name, marks, about, width in seen["charts"]:
+        assert marks > 0 and about and width > 500, name
+    assert seen["hovered"] in seen["tip"]
+    assert seen["hidden"] in seen["before"] and seen["hidden"] not in seen["after"]
+    assert seen["kept"]
+    assert seen["saved"][0].endswith(".svg") and seen["saved"][1] == "blob"
     return seen
 
 
@@ -784,21 +789,23 @@ def test_a_page_that_asks_a_host_for_something_is_found_out(tmp_path):
 @in_a_browser
 def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
     frame = runs(
-        typical.assign(objective_predicted_rate=0.001),
-        *seeds("SPDC[m=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
+        typical, *seeds("SPDC[m=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
         *seeds("DSPDC[m=1,q=1]", (0.1, 0.2, 0.3), dataset=HOSTILE),
-    )
+    ).assign(objective_predicted_rate=0.001)
+    frame["objective_family"] = frame["solver_name"].eq("SPDC[m=1]").astype(int)
     long = "these are lacking: " + 50 * "name, "
     frame.attrs["notes"] = ["one", HOSTILE, long, "four", "five"]
     write_page(frame, tmp_path / "page.html", "run.parquet", judge(frame))
     seen = looked_at(tmp_path / "page.html", tmp_path)
-    assert seen["choices"] >= 25
-    assert len(seen["plots"]) == 5
+    assert seen["choices"] >= 15
+    assert [name for name, *_ in seen["charts"]] == ["curves-plot", "profile-plot", "rates-plot"]
     # What did not get there is named where it is not drawn, and at the time that it was run for.
-    assert "SDCA[m=1]  > 1.50 s" in seen["times"] and "SPDC[m=1]  0.896 s" in seen["times"]
-    assert "Left out, because they did not reach the gap: SDCA[m=1]" in seen["left"]
-    assert seen["modes"]["bars-plot"] == ["markers"]
-    assert seen["modes"]["profile-plot"] == seen["modes"]["rates-plot"] == ["lines+markers"]
+    assert "> 1.50" in seen["times"]
+    assert any(text.startswith("0.896 (0.8") for text in seen["times"])
+    assert "Left out, because they did not reach 1e-6: SDCA[m=1]" in seen["left"]
+    assert seen["found"] == ["SPDC[m=1]"]
+    assert seen["families"] == ["without a family", "dual coordinate"]
+    assert seen["chosen"] == "1" and seen["cards"][0] == "DSPDC[m=auto,\u200bq=auto]"
     assert seen["notes"] == [
         ["one", HOSTILE], ["these are lacking", "2 more notes"],
         [long.split(": ")[1], "four", "five"],
@@ -821,7 +828,7 @@ def test_a_trend_draws_in_a_browser_without_a_network(tmp_path):
     assert [row["change"] for row in made["changes"]] == [pytest.approx(1.0, abs=0.05)]
     seen = looked_at(tmp_path / "trend.html", tmp_path)
     assert seen["choices"] >= 6
-    assert len(seen["plots"]) == 1 and seen["tables"] == 1
+    assert len(seen["charts"]) == 1 and seen["tables"] == 1
     assert set(seen["crosses"]) == {0, 1}
     # Slanted labels of 13 pixels do not touch, and the last run has one.
     places = [right for _, right in seen["labels"]]

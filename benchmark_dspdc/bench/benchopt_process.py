@@ -8,19 +8,23 @@ import argparse
 import ctypes
 import glob
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow
 import pyarrow.parquet
+from threadpoolctl import threadpool_info
 
 from ..engine.cache_dirs import fallback_home, is_writable, write_whole
+from ..engine.threads import VARIABLE as THREADS
 from .processor import this_processor
 
 #: The environment variable that says at which relative gap curves end.
@@ -37,6 +41,9 @@ COMMIT, STARTED, PROCESSOR, SHARED = (
 )
 
 _started = datetime.now().isoformat(timespec="milliseconds")
+
+#: benchopt's exit code for arguments that it cannot use: it has run nothing.
+USAGE = 2
 
 #: How long a process may take to end after it was asked to.
 GRACE = 20.0
@@ -99,12 +106,26 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
         _mark(file, {
             COMMIT: commit, STARTED: _started, SHARED: _is_shared(arguments),
             # What is in a cache may have been measured on another machine of the same home.
-            PROCESSOR: this_processor() if private else None,
+            PROCESSOR: this_processor() if private else None, **versions(variables),
         })
-    elif not early:
+    elif not early and code != USAGE:
         where = "lost" if private else "in benchopt's cache; the same command goes on from there"
         _tell(f"no result file was written. Curves that were finished are {where}")
     return Run(file, code, late, failed)
+
+
+def versions(variables=None):
+    """What runs are made with, for columns of a result file."""
+    blas = sorted({
+        f"{one['internal_api']} {one['version']}" for one in threadpool_info()
+        if one["user_api"] == "blas"
+    })
+    threads = (os.environ | (variables or {})).get(THREADS, "1")
+    found = dict(
+        python=platform.python_version(), numba=version("numba"), benchopt=version("benchopt"),
+        blas=", ".join(blas), threads=threads,
+    )
+    return {f"benchmark-{name}": word for name, word in found.items()}
 
 
 def _tell(sentence):

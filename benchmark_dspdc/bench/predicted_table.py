@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import sys
 from pathlib import Path
 
 from rich import box
@@ -83,10 +81,7 @@ def run(target, objective=None, results=None, eps=1e-6, m=None, q=None, json_fil
     The problems are those of `load_targets`, `eps` is a relative accuracy, `m` and `q` are block
     sizes of DSPDC, and `results` is a result file of `benchopt run` to compare with.
     """
-    if console is None:
-        # Where there is no terminal, room for a whole table.
-        unknown = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-        console = Console(width=130 if unknown else None)
+    console = console or Console()
     eps = check_number(eps, "eps", 0.0, strict=True, high=1.0)
     frame = None if results is None else read_results([results])
     written, reasons, matched = [], [], False
@@ -125,6 +120,7 @@ def _show(console, target, rows, results, eps, m, q):
     )
     console.print(found)
     console.print(_table(made, len(problem.x_shape) > 1, f"predicted, to accuracy {eps:g}"))
+    console.print(_formulas(made))
     plain = dict(
         dataset=target.dataset, objective=target.objective, operator=problem.operator.kind,
         pass_multiply_adds=int(problem.operator.multiply_adds), constants=found.as_dict(),
@@ -157,43 +153,55 @@ def _new_table(title, **more):
                  padding=(0, 1, 0, 0), **more)
 
 
-#: Columns of the predictions, and which of them only problems over matrices have.
+#: Columns of the predictions, for vectors and for matrices, where eigendecompositions cost.
 COLUMNS = {
-    "iterations": "iterations", "per_iteration": "each",
-    "eigendecompositions_per_iteration": "eigs", "multiply_adds": "multiply-adds",
-    "passes": "passes", "eigendecompositions": "eigs", "overall": "overall",
+    "iterations": "iterations", "per_iteration": "each", "multiply_adds": "multiply-adds",
+    "passes": "passes",
 }
-OF_MATRICES = ("eigendecompositions_per_iteration", "eigendecompositions", "overall")
+OF_MATRICES = {
+    "iterations": "iterations", "per_iteration": "each",
+    "eigendecompositions_per_iteration": "eigs", "multiply_adds": "mult-adds",
+    "eigendecompositions": "all eigs", "overall": "overall",
+}
+
+
+def _formulas(made):
+    """The formulas behind the predictions."""
+    table = _new_table("", caption=LETTERS.replace("\n", " "), caption_justify="left",
+                       caption_style="")
+    table.add_column("method", overflow="fold")
+    table.add_column("iterations, times log(1/eps)", overflow="fold")
+    for row in made:
+        table.add_row(escape(row.name), row.formula)
+    return table
 
 
 def _table(made, matrices, title):
-    table = _new_table(
-        title, caption=LETTERS.replace("\n", " "), caption_justify="left", caption_style=""
-    )
-    table.add_column("method", no_wrap=True)
-    table.add_column("formula, times log(1/eps)", min_width=20)
-    shown = [name for name in COLUMNS if matrices or name not in OF_MATRICES]
+    table = _new_table(title)
+    table.add_column("method", overflow="fold")
+    shown = OF_MATRICES if matrices else COLUMNS
     for name in shown:
-        table.add_column(COLUMNS[name], justify="right")
+        table.add_column(shown[name], justify="right", no_wrap=True)
     best = min(row.overall for row in made)
     for row in made:
         cells = {name: _short(getattr(row, name)) for name in shown}
         if row.overall == best:
             cost = "overall" if matrices else "multiply_adds"
             cells[cost] = f"[bold green]{cells[cost]} *[/]"
-        table.add_row(escape(row.name), row.formula, *cells.values())
+        table.add_row(escape(row.name), *cells.values())
     return table
 
 
 def _comparison(compared, matrices, eps):
-    table = _new_table(f"measured, to relative gap {eps:g}")
+    table = _new_table(f"measured, to relative gap {eps:g}, and its ratio to theory in passes")
     table.add_column("solver", overflow="fold")
     counted = any(row["iterations"] is not None for row in compared)
     shown = [work for work, known in zip(WORK, (True, counted, matrices), strict=True) if known]
     for work in shown:
-        table.add_column("eigs" if work == "eigendecompositions" else work, justify="right")
-        table.add_column("predicted", justify="right")
-    table.add_column("passes, measured/predicted", justify="right")
+        name = "eigs" if work == "eigendecompositions" else work
+        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("theory", justify="right", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
     for row in compared:
         cells = [escape(row["solver"])]
         for work in shown:
@@ -208,4 +216,4 @@ def _comparison(compared, matrices, eps):
 def _short(value):
     if value is None:
         return "-"
-    return f"{value:.4g}" if value < 1e5 else f"{value:.2e}"
+    return f"{value:.4g}" if value < 1e4 else f"{value:.2e}".replace("e+0", "e").replace("e+", "e")

@@ -158,7 +158,9 @@ class Problem(NamedTuple):
         found = ((name, *method_of(name)) for name in dict.fromkeys(self.rows["solver_name"]))
         return {
             name: options for name, known, options in found
-            if known == method and (m is None or same_sizes((options.get("m", 1),), (m,)))
+            if known == method and (
+                m is None or same_sizes((options.get("m", 1),), (m,), self.sizes[:1])
+            )
         }
 
     def fastest(self, method, m):
@@ -171,7 +173,12 @@ class Problem(NamedTuple):
 
     def has_pair(self, pairs):
         """Whether a DSPDC has one of these block sizes."""
-        return any(_is_among(options, pairs) for options in self.solvers("dspdc").values())
+        return any(self.among(options, pairs) for options in self.solvers("dspdc").values())
+
+    def among(self, options, pairs):
+        """Whether the block sizes of options are one of some pairs."""
+        own = options.get("m"), options.get("q")
+        return any(same_sizes(own, pair, self.sizes[:2]) for pair in pairs)
 
     def unknown(self, reason="not in the file", variant="", ratios=()):
         return Finding(self.setting, variant, UNKNOWN, ratios, reason)
@@ -206,13 +213,16 @@ def judge(frame):
 
 # Selecting runs ------------------------------------------------------------------------
 
-def same_sizes(one, other):
-    """Whether two tuples of block sizes are the same; a count of 1 is not a share of 1.0."""
-    return all(type(a) is type(b) and a == b for a, b in zip(one, other, strict=True))
+def same_sizes(one, other, totals=(None, None)):
+    """Whether two tuples of block sizes are the same; a count of 1 is not a share of 1.0.
 
-
-def _is_among(options, pairs):
-    return any(same_sizes((options.get("m"), options.get("q")), pair) for pair in pairs)
+    Where it is known of how many they are, a share is the count that it stands for.
+    """
+    def counted(size, total):
+        known = isinstance(size, float) and isinstance(total, int)
+        return max(1, round(size * total)) if known else size
+    pairs = ((counted(a, k), counted(b, k)) for a, b, k in zip(one, other, totals, strict=True))
+    return all(type(a) is type(b) and a == b for a, b in pairs)
 
 
 def _stated(options):
@@ -328,11 +338,11 @@ def _against(problem, *rivals, form=None, pairs=None, wanted="faster", chosen=No
     }
     for rival in rivals:
         for pair in pairs or ():
-            if not any(_is_among(options, [pair]) for options in solvers.values()):
+            if not any(problem.among(options, [pair]) for options in solvers.values()):
                 variant = f"DSPDC with (m, q) = {pair} over {rival.upper()}"
                 findings.append(problem.unknown(variant=variant))
         for name, options in solvers.items():
-            if pairs is not None and not _is_among(options, pairs):
+            if pairs is not None and not problem.among(options, pairs):
                 continue
             m = options["m"]
             best = problem.fastest(rival, m)

@@ -15,6 +15,7 @@ import seaborn as sns
 
 from ..engine.cache_dirs import write_whole
 from . import claims, results
+from .looks import looks
 
 #: Block sizes that figure 2 is drawn for, a row each; the paper does not give its own.
 PAIRS_2 = [(100, 0.5), (1000, 0.1)]
@@ -37,8 +38,6 @@ ROLES = {
 
 #: Where the curves say nothing, and how that is called.
 UNKNOWN = "P* is not known below this"
-
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def gap_curves(frame, file, x="seconds"):
@@ -70,12 +69,7 @@ def gap_curves(frame, file, x="seconds"):
     short = results.titles([key for key, _ in shown])
     columns = min(2, len(shown))
     rows = -(-len(shown) // columns)
-    # Colours, markers and dashes differ together, so that the curves can be
-    # told apart in print and by the colour-blind.
-    palette = "colorblind" if len(methods) <= 10 else "husl"     # the former repeats itself
-    look = dict(zip(methods, sns.color_palette(palette, len(methods)), strict=True))
-    markers = dict(zip(methods, "os^DvPX*<>hd" * len(methods), strict=False))
-    dashes = dict(zip(methods, DASHES * len(methods), strict=False))
+    look = looks(methods)
     with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.1):
         figure, panels = plt.subplots(
             rows, columns, figsize=(5.2 * columns, 3.3 * rows), squeeze=False
@@ -84,10 +78,9 @@ def gap_curves(frame, file, x="seconds"):
             for (method, _), run in here.groupby(["solver_name", "idx_rep"], sort=False):
                 run = run[(run["objective_relative_gap"] > 0) & (run[column] > 0)]
                 panel.plot(
-                    run[column], run["objective_relative_gap"], color=look[method],
-                    label=method.replace("$", r"\$"), linestyle=dashes[method],
-                    marker=markers[method], markersize=3.5, markevery=max(1, len(run) // 10),
-                    linewidth=1.3,
+                    run[column], run["objective_relative_gap"], linewidth=1.3, markersize=3.5,
+                    label=method.replace("$", r"\$"), markevery=max(1, len(run) // 10),
+                    **look[method].for_matplotlib(),
                 )
             _logarithmic(panel, text, "relative gap")
             panel.set_title(_wrapped(short[key]).replace("$", r"\$"), fontsize=9)
@@ -231,7 +224,9 @@ def _with_sizes(rows, m, q):
             return None, None
         return options.get("m", 1), options.get("q", q)
     names = dict.fromkeys(rows["solver_name"])
-    same = [name for name in names if claims.same_sizes(sizes(name), (m, q))]
+    data = results.parse(rows["dataset_name"].iloc[0])[1]
+    totals = data.get("n"), data.get("p")
+    same = [name for name in names if claims.same_sizes(sizes(name), (m, q), totals)]
     if not same:
         return None
     return rows[rows["solver_name"].isin(same + [n for n in names if sizes(n)[0] == "auto"])]

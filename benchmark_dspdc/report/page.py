@@ -1,42 +1,46 @@
 """One HTML file with every view of result files, which needs no network.
 
-The numbers are computed here and embedded as JSON, plotly's script is
-embedded as it is, and `page.html` draws. Names come from result files and may
-hold anything, so they reach the page only as JSON, as text of elements, and,
-without angle brackets, as labels of plots.
+The numbers are computed here and embedded as JSON; `page.html` has the text, `page.js` the views
+and `charts.js` draws. Names come from result files and may hold anything, so they reach the page
+only as JSON and as text of elements.
 """
 
+import base64
 import json
 import math
 import re
 from datetime import datetime
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
 from ..engine.cache_dirs import write_whole
 from ..version import __version__
-from . import results
-
-#: Colours that the colour-blind can tell apart (Okabe and Ito), with dashes and markers.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c6d1f")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+from . import comparisons, results
+from .claims import UNKNOWN
+from .looks import FAMILIES, looks
 
 #: Columns that tell of the machine and the versions.
 MACHINE = (
-    ("platform", "system"), ("platform-release", "release"), ("platform-architecture", "machine"),
-    ("system-processor", "processor"), ("system-cpus", "CPUs"), ("system-ram (GB)", "memory, GB"),
-    ("env-OMP_NUM_THREADS", "OMP_NUM_THREADS"), ("version-numpy", "numpy"),
-    ("version-scipy", "scipy"), ("benchmark-git-tag", "version of the benchmark"),
+    ("benchmark-processor", "processor"), ("system-processor", "processor, by benchopt"),
+    ("system-cpus", "CPUs"), ("system-ram (GB)", "memory, GB"), ("platform", "system"),
+    ("platform-release", "release"), ("benchmark-threads", "threads of a method"),
+    ("benchmark-commit", "commit of the benchmark"), ("benchmark-python", "Python"),
+    ("benchmark-numba", "numba"), ("version-numpy", "numpy"), ("version-scipy", "scipy"),
+    ("benchmark-blas", "BLAS"), ("benchmark-benchopt", "benchopt"),
+    ("env-OMP_NUM_THREADS", "OMP_NUM_THREADS"), ("benchmark-git-tag", "version of the benchmark"),
     ("run_date", "date of the run"),
 )
 
 #: Points of a curve at most; more cannot be seen.
-POINTS = 70
+POINTS = 60
+
+#: What the page says of how a solver came by its options, by the numbers of `looks`.
+TUNING = ("", "set by hand", "self-tuned")
 
 
-def write_page(frame, file, origin, verdicts):
+def write_page(frame, file, origin, verdicts, pictures=()):
     """Write the page of a frame of results.
 
     Parameters
@@ -47,21 +51,27 @@ def write_page(frame, file, origin, verdicts):
     origin : str
         What the page is about: names of the result files.
     verdicts : list of Verdict
+    pictures : list of path
+        PNG files that the page has in it.
     """
     template = resources.files(__package__).joinpath("page.html")
-    write_html(template, page_data(frame, origin, verdicts), file)
+    made = page_data(frame, origin, verdicts)
+    made["pictures"] = [
+        dict(name=Path(picture).stem,
+             data=base64.b64encode(Path(picture).read_bytes()).decode("ascii"))
+        for picture in pictures
+    ]
+    write_html(template, made, file)
 
 
 def write_html(template, data, file):
     """Fill a template, a file, with its data and with all that it would ask the web for."""
-    from plotly.offline import get_plotlyjs
-
     folder = resources.files(__package__)
     parts = dict(
         # Nothing in the data can end the element that holds it.
         DATA=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        PLOTLY=get_plotlyjs(), STYLE=folder.joinpath("common.css").read_text("utf-8"),
-        HELPERS=folder.joinpath("common.js").read_text("utf-8"),
+        **{name.partition(".")[0].upper(): folder.joinpath(name).read_text("utf-8")
+           for name in ("common.css", "charts.js", "page.js")},
     )
     # In one go: what is filled in is not looked at again.
     text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], template.read_text("utf-8"))
@@ -79,22 +89,20 @@ def page_data(frame, origin, verdicts):
     return dict(
         origin=f"{origin}; benchmark_dspdc {__version__}, "
                f"written on {datetime.now():%d %B %Y, %H:%M}",
+        sentence=_sentence(frame, solvers, len(short)),
         # Those on the seeds first: the page hides all but a few.
         notes=_notes(frame) + list(frame.attrs.get("notes", [])),
         gaps=[results.label(gap) for gap in results.GAPS],
-        styles=styles(solvers),
+        methods=_methods(frame, solvers),
+        families=list(FAMILIES),
         problems=[
-            dict(title=short[key], full=f"{key[0]}, {key[1]}") | _problem(
+            dict(title=short[key], full=f"{key[0]}, {key[1]}",
+                 winner=_winner(ordered.loc[key])) | _problem(
                 rows, ordered.loc[key], sorted_middle.loc[key]
             )
             for key, rows in results.problems(frame)
         ],
-        profiles=[{
-            solver: [count, _plain(factors), _plain(shares)]
-            for solver, (count, factors, shares) in results.performance_profile(
-                middle[f"seconds to {gap:.0e}"]
-            ).items()
-        } for gap in results.GAPS],
+        overall=[_overall(middle, gap, list(short)) for gap in results.GAPS],
         rates=_rates(frame, short),
         unfinished=dict(gap=results.label(results.UNFINISHED), rows=[
             [short[key[:2]], key[2], *map(_number, row)]
@@ -103,34 +111,73 @@ def page_data(frame, origin, verdicts):
         verdicts=[dict(
             claim=verdict.claim, place=verdict.place, outcome=verdict.outcome,
             form=verdict.form, count=verdict.counts, measured=verdict.measured,
+            known=verdict.outcome != UNKNOWN,
             findings=[dict(
                 setting=f.setting, variant=f.variant, outcome=f.outcome,
                 ratios=", ".join(map(str, f.ratios)), reason=f.reason,
             ) for f in verdict.findings],
         ) for verdict in verdicts],
+        pictures=[],
         machine=_machine(frame),
     )
 
 
-def styles(solvers):
-    """A colour, a dash and a marker for each solver, which change together.
+def _words(frame, column):
+    """The different values of a column, as text; none where the file does not have it."""
+    return list(map(str, frame[column].dropna().unique())) if column in frame else []
 
-    With eight colours and five dashes no two of forty solvers look the same.
-    """
-    return {solver: dict(
-        color=COLORS[k % len(COLORS)], dash=DASHES[k % len(DASHES)],
-        symbol=SYMBOLS[(k + k // len(COLORS)) % len(SYMBOLS)],
-    ) for k, solver in enumerate(solvers)}
+
+def _sentence(frame, solvers, problems):
+    """What was run, where and of which sources."""
+    def counted(count, noun):
+        return f"{count} {noun}" + ("" if count == 1 else "s")
+    machine = _words(frame, "benchmark-processor") or _words(frame, "system-processor")
+    cpus, commit = _words(frame, "system-cpus"), _words(frame, "benchmark-commit")
+    days = sorted({date[:10] for date in _words(frame, "run_date")})
+    told = [
+        f"{counted(len(solvers), 'method')} on {counted(problems, 'problem')}, "
+        f"{counted(int(comparisons.repetitions(frame).max()), 'run')} of each"
+    ]
+    if machine:
+        told.append(f"on {', '.join(machine[:3])}" + (f" ({cpus[0]} CPUs)" if cpus else ""))
+    if commit:
+        told.append(f"commit {', '.join(commit[:3])}")
+    return ", ".join([*told, *days[:1]]) + "."
+
+
+def _methods(frame, solvers):
+    """Name, family, looks and kind of tuning of each solver, in the order of the families."""
+    def code(column, solver, names):
+        values = frame.loc[frame["solver_name"] == solver, column] if column in frame else ()
+        known = [int(value) for value in values[:1] if 0 <= value < len(names)]
+        return names[known[0]] if known else names[0]
+    found, drawn = [], looks(solvers)
+    for solver in solvers:
+        found.append(dict(
+            name=solver, family=code("objective_family", solver, FAMILIES),
+            tuning=code("objective_tuning", solver, TUNING), **drawn[solver]._asdict(),
+        ))
+    # Those of no known family last.
+    return sorted(found, key=lambda method: FAMILIES.index(method["family"]) or len(FAMILIES))
 
 
 def _notes(frame):
-    repetitions = frame.groupby(results.NAMES)["idx_rep"].nunique()
-    if repetitions.max() == 1:
+    count = comparisons.repetitions(frame)
+    if count.max() == 1:
         return ["Every run was made once: there is no spread, and a verdict rests on one seed."]
-    if repetitions.min() < repetitions.max():
-        few = sorted({index[2] for index in repetitions[repetitions < repetitions.max()].index})
-        return [f"Fewer than {repetitions.max()} repetitions on some problem: {', '.join(few)}"]
+    if count.min() < count.max():
+        few = sorted({index[2] for index in count[count < count.max()].index})
+        return [f"Fewer than {count.max()} repetitions on some problem: {', '.join(few)}"]
     return []
+
+
+def _winner(runs):
+    found = comparisons.winner(runs)
+    if found is None:
+        return None
+    return found._asdict() | dict(
+        gap=results.label(found.gap), seconds=_number(found.seconds), factor=_number(found.factor)
+    )
 
 
 def _problem(rows, runs, middle):
@@ -147,15 +194,15 @@ def _problem(rows, runs, middle):
         ).unstack()
         reached = known[np.isfinite(known)].sort_values()
         targets.append(dict(
-            label=results.label(gap), best=None if reached.empty else _number(reached.iloc[0]),
-            rows=[dict(
-                solver=solver, seconds=_number(known[solver]),
+            label=results.label(gap),
+            rows={solver: dict(
+                seconds=_number(known[solver]), work=_number(middle.loc[solver, f"{work} to "
+                                                                                f"{gap:.0e}"]),
                 low=_number(spread.loc[solver].iloc[0]), high=_number(spread.loc[solver].iloc[1]),
-                run=_number(middle.loc[solver, "seconds"]),
-            ) for solver in solvers],
+            ) for solver in solvers},
             speedups=dict(
                 solvers=list(reached.index),
-                values=[_plain(row) for row in results.speedups(reached).to_numpy()],
+                values=[_plain(row) for row in comparisons.speedups(reached).to_numpy()],
             ),
         ))
     errors = "test error" in middle and bool(np.isfinite(middle["test error"]).any())
@@ -163,16 +210,49 @@ def _problem(rows, runs, middle):
         repetitions=int(rows["idx_rep"].nunique()),
         star=_number(rows["objective_value"].min(), 12),
         uncertainty=_number(rows[results.UNCERTAINTY].iloc[0]), targets=targets,
-        curves=_curves(rows), work="eigs" if matrices else "passes", errors=errors,
-        rows=[dict(
-            solver=solver, final=float(middle.loc[solver, "final gap"]),
-            error=_number(middle.loc[solver, "test error"]) if errors else None,
-            targets=[dict(
-                seconds=_number(middle.loc[solver, f"seconds to {gap:.0e}"]),
-                work=_number(middle.loc[solver, f"{work} to {gap:.0e}"]),
-            ) for gap in results.GAPS],
-        ) for solver in solvers],
+        curves=_curves(rows), work="eigs" if matrices else "passes",
+        errors={solver: _number(middle.loc[solver, "test error"]) for solver in solvers}
+        if errors else None,
+        euclidean=_number(rows["objective_test_error_euclidean"].iloc[-1])
+        if errors and "objective_test_error_euclidean" in rows else None,
+        final={solver: [_number(middle.loc[solver, name]) for name in ("final gap", "seconds")]
+               for solver in solvers},
+        blocks={solver: [_number(m), _number(q), bool(whole)]
+                for solver, (m, q, whole) in results.blocks_of(rows).items()},
     )
+
+
+def _overall(middle, gap, keys):
+    """Every solver over all problems: regret, success, means and profiles."""
+    seconds = middle[f"seconds to {gap:.0e}"]
+    ratios, table = comparisons.regret(seconds), comparisons.overall(seconds, middle["seconds"])
+    known = [key for key in keys if key in ratios.columns]
+
+    def profile(found):
+        return {
+            solver: [count, _plain(places), _plain(shares)]
+            for solver, (count, places, shares) in found.items()
+        }
+    return dict(
+        problems=[keys.index(key) for key in known],
+        rows={
+            solver: dict(
+                ratios=[_ratio(ratios.loc[solver, key]) for key in known],
+                **{name: _number(value) for name, value in table.loc[solver].items()},
+            ) for solver in ratios.index
+        },
+        profiles=dict(
+            performance=profile(comparisons.performance_profile(seconds)),
+            data=profile(comparisons.data_profile(middle[f"passes to {gap:.0e}"])),
+        ),
+    )
+
+
+def _ratio(value):
+    """A number, "not reached", or None where a solver was not run."""
+    if math.isnan(value):
+        return None
+    return _number(value, 4) if math.isfinite(value) else "not reached"
 
 
 def _curves(rows):
@@ -195,9 +275,10 @@ def _curves(rows):
                     low = found["low"].where(found["low"] > 0, found["median"].min())
                     found = found.assign(low=low)
                 if len(found):
-                    curves[solver] = [
-                        _plain(found[c]) for c in ("x", "median", "low", "high")
-                    ]
+                    columns = ["x", "median"]
+                    if own["idx_rep"].nunique() > 1:
+                        columns += ["low", "high"]
+                    curves[solver] = [_plain(found[c], 4) for c in columns]
             by[name] = dict(label=x_text, curves=curves)
         made[kind] = dict(label=text, log=logarithmic, by=by)
     return made
@@ -206,9 +287,9 @@ def _curves(rows):
 def _rates(frame, short):
     needed = ("objective_predicted_rate", "objective_iterations", "objective_own_gap")
     if not all(column in frame for column in needed):
-        return []
+        return {}
     known = frame[np.isfinite(frame["objective_predicted_rate"])]
-    found = []
+    found = {}
     for key, rows in results.problems(known):
         curves = {}
         for solver, own in rows.groupby("solver_name", sort=False):
@@ -217,16 +298,16 @@ def _rates(frame, short):
             if len(points):
                 points = points.iloc[results.thinned(len(points), POINTS)]
                 columns = results.PASSES, "measured", "predicted"
-                curves[solver] = [_plain(points[column]) for column in columns]
+                curves[solver] = [_plain(points[column], 4) for column in columns]
         if curves:
-            found.append(dict(title=short[key], curves=curves))
+            found[list(short).index(key)] = curves
     return found
 
 
 def _machine(frame):
     rows = []
     for column, name in MACHINE:
-        values = list(map(str, frame[column].dropna().unique())) if column in frame else []
+        values = _words(frame, column)
         if values:
             rows.append([name, ", ".join(values[:4]) + (" ..." if len(values) > 4 else "")])
     return rows
@@ -237,6 +318,6 @@ def _number(value, digits=6):
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def _plain(values):
-    """A list for JSON, to six digits: more cannot be seen, and the file is half as large."""
-    return [_number(value) for value in values]
+def _plain(values, digits=6):
+    """A list for JSON, to a few digits: more cannot be seen, and the file is half as large."""
+    return [_number(value, digits) for value in values]

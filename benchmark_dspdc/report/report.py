@@ -7,13 +7,12 @@ from rich.markup import escape
 
 from .claims import FAILS, HOLDS, UNKNOWN, judge
 from .results import read_results
-from .summary import plain_table
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 
 
-def write_report(files, folder, console=None, notes=()):
-    """Write the report of result files and print the verdicts.
+def write_report(files, folder, console=None, notes=(), quiet=False):
+    """Write the report of result files and print the verdicts; returns the page.
 
     Parameters
     ----------
@@ -23,6 +22,8 @@ def write_report(files, folder, console=None, notes=()):
     console : rich.console.Console or None
     notes : list of str
         Sentences on what the files lack, for the page.
+    quiet : bool
+        Print nothing.
     """
     console = console or Console()
     frame = read_results(files)
@@ -31,16 +32,19 @@ def write_report(files, folder, console=None, notes=()):
     folder.mkdir(parents=True, exist_ok=True)
     with console.status("judging the paper's claims"):
         verdicts = judge(frame)
-    with console.status("writing the page"):
-        # Late, because they take a second to import.
-        from .page import write_page
-
-        page = folder / "report.html"
-        write_page(frame, page, ", ".join(Path(file).name for file in files), verdicts)
     with console.status("drawing the paper's figures"):
+        # Late, because they take a second to import.
         from .figures import paper_figures
 
         figures = paper_figures(frame, folder, frame.attrs["notes"])
+    with console.status("writing the page"):
+        from .page import write_page
+
+        page = folder / "report.html"
+        origin = ", ".join(Path(file).name for file in files)
+        write_page(frame, page, origin, verdicts, figures)
+    if quiet:
+        return page
     print_verdicts(verdicts, console)
     for sentence in frame.attrs["notes"]:
         console.print(escape(sentence))
@@ -48,20 +52,17 @@ def write_report(files, folder, console=None, notes=()):
         console.print("no problem of the paper's figures is in the file, so none is drawn")
     for file in (page, *figures):
         console.print(escape(f"written: {file}"), soft_wrap=True)
+    return page
 
 
 def print_verdicts(verdicts, console):
-    """A table of all claims."""
-    table = plain_table("the paper's claims")
-    table.add_column("claim", overflow="fold")
-    table.add_column("in the paper")
-    table.add_column("DSPDC")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("settings", overflow="fold")
-    table.add_column("ratios", overflow="fold")
-    for verdict in verdicts:
-        outcome = f"[{COLORS[verdict.outcome]}]{verdict.outcome}[/]"
-        table.add_row(
-            verdict.claim, verdict.place, verdict.form, outcome, verdict.counts, verdict.measured
-        )
-    console.print(table)
+    """The claims that were measured, one a line or two, and how many others there are."""
+    known = [verdict for verdict in verdicts if verdict.outcome != UNKNOWN]
+    if known:
+        console.print("[bold]the paper's claims[/]; ratios are the rival's time over DSPDC's")
+    for verdict in known:
+        form = f", DSPDC {verdict.form}" if verdict.form else ""
+        console.print(f" [{COLORS[verdict.outcome]}]{verdict.outcome}[/]  {verdict.claim} "
+                      f"({verdict.place}{form}): {verdict.counts}; {verdict.measured}")
+    if rest := len(verdicts) - len(known):
+        console.print(f" {rest} claims that these files cannot answer; `make figures` runs them")

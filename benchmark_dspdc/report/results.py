@@ -65,13 +65,13 @@ def newest_result(folder=Path("outputs")):
     return newest
 
 
-def read_results(files):
-    """The rows of one or more result files of this suite.
+def read_results(files, maybe_empty=False):
+    """The rows of one or more result files of this suite; if none is left, an error.
 
     A solver that several files have on a problem is taken from the one named last. Runs that
     diverged are left out with all their points, so that none of them wins; of others the points
     without a finite gap. All that, and what a file lacks, is told in ``frame.attrs["notes"]``, a
-    list of sentences.
+    list of sentences; ``frame.attrs["diverged"]`` has the names of what diverged.
     """
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
@@ -90,7 +90,9 @@ def read_results(files):
             f"{count} runs are left out because a file named later has the solver and the problem"
         )
         frame = frame[~repeated]
+    gone = set()
     if (lost := diverged(frame)).any():
+        gone = set(frame[lost].groupby(NAMES, sort=False).size().index)
         names = frame[lost].groupby(RUN, sort=False).size().index
         notes.append(f"{len(names)} runs diverged and are left out: {_some_names(names)}")
         frame = frame[~lost]
@@ -101,11 +103,12 @@ def read_results(files):
             f"{int((~finite).sum())} points without a finite gap are left out: {', '.join(names)}"
         )
         frame = frame[finite]
-    if frame.empty:
+    if frame.empty and not maybe_empty:
         raise ValueError(shown(f"{', '.join(map(str, files))}: no point has a finite gap"))
     frame = frame.drop(columns="_file").reset_index(drop=True)
     # File names are in them, and whoever made a folder has chosen those.
     frame.attrs["notes"] = [shown(note) for note in notes]
+    frame.attrs["diverged"] = sorted(gone)
     return frame
 
 
@@ -241,6 +244,22 @@ def problems(frame):
     return frame.groupby(PROBLEM, sort=False)
 
 
+#: The m and q that methods took.
+BLOCKS = ("objective_block_rows", "objective_block_columns")
+
+
+def blocks_of(rows):
+    """For each solver of a problem its m and q, and whether q is all of p; NaN if not known.
+
+    Methods that move all of x, such as SPDC, tell how many columns there are.
+    """
+    last = rows.groupby("solver_name", sort=False).last().reindex(columns=list(BLOCKS))
+    m, q = (last[name].astype(float) for name in BLOCKS)
+    whole = [parse(name)[0] in ("SPDC", "SAGA", "SVRG", "PDHG", "RPDG") for name in last.index]
+    p = parse(rows["dataset_name"].iloc[0])[1].get("p", q[whole].max())
+    return {name: (m[name], q[name], q[name] == p) for name in last.index}
+
+
 def of_matrices(frame):
     """Whether the rows are of a problem with eigendecompositions."""
     return EIGENDECOMPOSITIONS in frame and bool((frame[EIGENDECOMPOSITIONS] > 0).any())
@@ -344,7 +363,7 @@ X_AXES = {
 
 #: What can be put on the vertical one: column, label, whether in logarithms.
 Y_AXES = {
-    "relative gap": (GAP, "certified gap / max(1, |P|)", True),
+    "relative gap": (GAP, "relative gap, certified", True),
     "own gap": ("objective_own_gap", "P(x) - D(y) with the method's own y", True),
     "primal gap": (PRIMAL_GAP, "P(x) - P*", True),
     "non-zeros": ("objective_nnz", "non-zero coordinates of x", False),
@@ -408,33 +427,3 @@ def mean_points(runs):
     at = points.groupby("stop_val")
     means = at[[ITERATIONS, PASSES, "measured", "predicted"]].mean()
     return means[at.size() == runs["idx_rep"].nunique()]
-
-
-# Comparisons ------------------------------------------------------------------------
-
-def speedups(seconds):
-    """How many times as fast the row's solver is as the column's, NaN if either did not arrive.
-
-    `seconds` is a Series by solver, infinite where it did not get there.
-    """
-    known = seconds.replace(np.inf, np.nan).to_numpy()
-    return pd.DataFrame(known / known[:, None], index=seconds.index, columns=seconds.index)
-
-
-def performance_profile(seconds, most=100.0):
-    """Share of problems that each solver solves within a factor, `most` at most, of the fastest.
-
-    `seconds` is a Series by dataset, objective and solver. For each solver there are the number of
-    problems it was run on, and two arrays: factors at which the share grows, and the share from
-    there on, of these problems.
-    """
-    best = seconds.groupby(level=[0, 1]).transform("min")
-    solved = seconds[np.isfinite(best)]
-    ratios = solved / best[np.isfinite(best)]
-    found = {}
-    for solver, own in ratios.groupby(level=2, sort=False):
-        inside = np.sort(own[own <= most].to_numpy())
-        factors = np.concatenate([[1.0], inside, [most]])
-        shares = np.searchsorted(inside, factors, side="right") / len(own)
-        found[solver] = (len(own), factors, shares)
-    return found
