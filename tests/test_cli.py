@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import REPO
 from frames import ELASTIC, runs, seeds
 from rich.console import Console
@@ -189,3 +190,26 @@ def test_names_of_the_package_are_listed_and_unknown_ones_are_no_attributes():
         assert getattr(benchmark_dspdc, name) is not None
     with pytest.raises(AttributeError, match="module 'benchmark_dspdc' has no attribute 'sovle'"):
         benchmark_dspdc.sovle  # noqa: B018
+
+
+def test_a_fitted_model_is_certified_from_files(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((20, 3)), np.where(rng.random(20) > 0.5, 1.0, 0.0)
+    x = rng.standard_normal(3)
+    np.savez(tmp_path / "model.npz", A=A, b=b, coef=x)
+    scipy.sparse.save_npz(tmp_path / "A.npz", scipy.sparse.csr_array(A))
+    for name, values in (("b", b), ("coef", x)):
+        np.save(tmp_path / f"{name}.npy", values)
+    found = benchmark_dspdc.certify(A, b, x, lambda2=0.1, labels="01")
+    whole = [str(tmp_path / "model.npz")]
+    parts = [str(tmp_path / name) for name in ("A.npz", "b.npy", "coef.npy")]
+    for files in (whole, parts):
+        assert main(["certify", *files, "--lambda2", "0.1", "--labels", "01"]) == 0
+        assert f"relative gap  {found.relative_gap:.3e}" in capsys.readouterr().out
+    for files, message in (
+        (parts[:2], "give one file, or three of A, b and coef, got 2"),
+        (parts[1:2], "must be an .npz with the arrays A, b, coef, got one array"),
+        ([str(tmp_path / "none.npz")], "no such file"), (whole, "labels must be -1 or +1"),
+    ):
+        assert main(["certify", *files, "--lambda2", "0.1"]) == 2
+        assert message in capsys.readouterr().err

@@ -23,7 +23,7 @@ FAILURES = ("error", "diverged")
 
 #: Seconds that a curve of `make run` takes in the mean, certificates and compiling included
 #: (105 curves, 2 cores, November 2026).
-TYPICAL = 0.6
+TYPICAL = 1.3
 
 WIDTH = 24
 
