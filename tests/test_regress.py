@@ -640,7 +640,7 @@ def test_the_example_of_the_docs_catches_seven_wrong_solvers(guarded_example, na
     assert found == code, shown
     assert "worse" in shown and "figures are better" not in shown
     # Into a file or a pipe no lines that overwrite each other.
-    assert "\r" not in shown
+    assert "reps)" not in shown and "% (" not in shown
 
 
 #: After each call SPDC's kernel does a part of its iterations once more, on variables of their

@@ -12,6 +12,7 @@ coordinate the same probability, which is what the convergence proof needs.
 `Subset`
     A fresh uniform subset of given size each time, as the paper's text says.
 
+`Permuted` visits the blocks of a partition once an epoch: practice, no proof covers it.
 `Weighted` and `Stepped` draw the blocks of a partition with probabilities that
 differ, for methods whose steps are made for that.
 
@@ -88,6 +89,17 @@ class Stepped(NamedTuple):
     blocks = Partition.blocks
 
 
+class Permuted(NamedTuple):
+    """Blocks of a partition, each once an epoch, in an order that is drawn anew for each.
+
+    `visits` has that order, and behind it how many of its blocks have been drawn.
+    """
+
+    starts: np.ndarray
+    order: np.ndarray
+    visits: np.ndarray
+
+
 class Subset(NamedTuple):
     """A uniform subset of `size` coordinates; `order` is shuffled in place."""
 
@@ -132,6 +144,11 @@ def weighted(blocks, probabilities):
     """The blocks of a partition with these probabilities, which sum to one."""
     odds, boosts = alias_table(probabilities, 1.0), _at_starts(blocks, 1.0 / probabilities)
     return Weighted(blocks.starts, blocks.order, odds, boosts)
+
+
+def permuted(blocks):
+    """The blocks of a partition, each once an epoch."""
+    return Permuted(blocks.starts, blocks.order, np.append(np.arange(len(blocks.starts) - 1), 0))
 
 
 def stepped(blocks, probabilities, taus, thetas):
@@ -247,6 +264,28 @@ def draw_of_partition(sampler, state, ahead):
         _take_ahead(sampler, below(state, n_blocks), ahead)
     lo, hi = ahead[0], ahead[1]
     _take_ahead(sampler, below(state, n_blocks), ahead)
+    return lo, hi
+
+
+@njit(inline=True)
+def next_visit(sampler, state):
+    """The next block of an epoch."""
+    count = sampler.starts.shape[0] - 1
+    done = sampler.visits[count] % count
+    if done == 0:
+        shuffle_head(sampler.visits[:count], count, state)
+    sampler.visits[count] = done + 1
+    return sampler.visits[done]
+
+
+@draw.register(Permuted)
+def draw_of_epoch(sampler, state, ahead):
+    if sampler.starts.shape[0] == 2:
+        return np.int64(0), sampler.starts[1]
+    if ahead[0] < 0:
+        _take_ahead(sampler, next_visit(sampler, state), ahead)
+    lo, hi = ahead[0], ahead[1]
+    _take_ahead(sampler, next_visit(sampler, state), ahead)
     return lo, hi
 
 

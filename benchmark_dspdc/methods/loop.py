@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..engine.dispatch import runner
-from ..engine.sampling import generator
+from ..engine.sampling import generator, permuted
 from ..engine.threads import all_at_once
 from ..model.losses import derivative_all
 from ..state import primal_dual_cost, primal_dual_state
@@ -49,6 +49,8 @@ class Loop:
         Work on an iteration with so many threads at once, if it is long enough.
     start : Start or None
         Where to begin; what is kept for it takes a pass.
+    order : {"random", "permuted"}
+        Blocks of partitions drawn independently, or each once an epoch.
 
     Attributes
     ----------
@@ -59,12 +61,14 @@ class Loop:
     """
 
     def __init__(self, problem, seeds, dual, primal, steps, counters, kind=None, threads=1,
-                 start=None):
+                 start=None, order="random"):
         self.problem, self.counters = problem, counters
         self.r, self.s = dual.inverse_probability, primal.inverse_probability
         self.state, dual_used, primal_used, self.x_order, self.y_order = primal_dual_state(
             problem, dual, primal, kind or Extrapolated(), by_coordinate=np.ndim(steps.tau) > 0
         )
+        if order == "permuted":
+            dual_used, primal_used = permuted(dual_used), permuted(primal_used)
         self.blocks = new_blocks(dual_used, primal_used, generator(seeds.generate_state(1)[0]))
         self._helpers = []
         self.info = dict(

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..engine.dispatch import entry, generic, index
 from ..engine.kernel_cache import njit
-from ..engine.sampling import Partition, Stepped, Subset, draw, inverse_probability
+from ..engine.sampling import Partition, Permuted, Stepped, Subset, draw, inverse_probability
 from ..model.losses import dual_prox, loss_derivative
 from ..model.regularizers import primal_step
 from ..model.regularizers.coasting import NO_COASTING, Coasting
@@ -78,7 +78,7 @@ class Blocks(NamedTuple):
 
     Attributes
     ----------
-    dual, primal : Partition, Subset, Weighted or Stepped
+    dual, primal : Partition, Permuted, Subset, Weighted or Stepped
     random : ndarray
         State of the generator.
     dual_ahead, primal_ahead, previous : ndarray of shape (2,)
@@ -318,7 +318,7 @@ def of_block(primal, steps, lo):
     """The step sizes with the step and the extrapolation of the primal block at `lo`."""
 
 
-@of_block.register(Partition, Subset)
+@of_block.register(Partition, Permuted, Subset)
 def of_any_block(primal, steps, lo):
     return steps
 

@@ -47,6 +47,40 @@ def dspdc(n, r, s, Lambda, lam, gamma, theorem=1):
     return Steps(tau, sigma, theta)
 
 
+#: Part of the number of dual blocks that Q2 is at least, and of the primal ones that Q1 is.
+LEAST_SHARE = 0.3
+
+
+def dspdc_split(n, r, s, Lambda, lam, gamma, theorem=1):
+    """Steps with the product of Remark 1, tau sigma = n^2/(4 r s Lambda), split otherwise.
+
+    With Q1 = s/(2 lam tau) and Q2 = n r/(2 gamma sigma) the theorem holds for any Q1 Q2 =
+    r^2 s^2 Lambda/(lam gamma n), with K = max(s + Q1, r + Q2) (docs/steps.md). The paper takes
+    Q1 - Q2 = r - s, which makes Q1 >= r - s also where the product is small. Here Q2 is no less
+    than `LEAST_SHARE` r where r >= s, and Q1 follows: K is at most 1 + LEAST_SHARE times as large,
+    and tau much longer. The other way round for s > r.
+
+    Returns
+    -------
+    steps : Steps
+    iterations : float
+        K.
+    """
+    paper = dspdc(n, r, s, Lambda, lam, gamma, theorem)
+    q1, q2 = s / (2.0 * lam * paper.tau), n * r / (2.0 * gamma * paper.sigma)
+    product = r * r * s * s * Lambda / (lam * gamma * n)
+    if r >= s and q2 < LEAST_SHARE * r:
+        q2 = LEAST_SHARE * r
+        q1 = product / q2
+    elif s > r and q1 < LEAST_SHARE * s:
+        q1 = LEAST_SHARE * s
+        q2 = product / q1
+    K = max(s + q1, r + q2)
+    tau = s / (2.0 * lam * max(q1, 1e-15))
+    sigma = n * r / (2.0 * gamma * max(q2, 1e-15))
+    return Steps(tau, sigma, s * (1.0 - 1.0 / (theorem * K))), K
+
+
 def dspdc_rate(n, r, s, Lambda, lam, gamma, theorem=1):
     """1 - theta/s: the bounds of Theorems 1 and 2 go down by 1 - this in an iteration."""
     return 1.0 / (theorem * float(iterations_per_nat(r, s, Lambda / (lam * gamma * n))))
