@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..engine.checks import check_int, choose
+from ..engine.checks import check_int, check_number, choose
 from ..engine.threads import one_thread
 from .common import random_stream
 from .store import stored
@@ -133,6 +133,49 @@ def dense_classification(n, p, seed):
     margin *= MARGIN_SCALE / spread
     beta *= MARGIN_SCALE / spread
     return ClassificationData(X, _draw_labels(margin, random_stream(seed, "dense labels")), beta)
+
+
+def unscaled_classification(n, p, correlation, decades, seed):
+    """Dense rows as they come from somewhere: correlated columns in units of their own.
+
+    Parameters
+    ----------
+    n, p : int
+    correlation : float, from 0 to below 1
+        Of any two columns.
+    decades : float, >= 0
+        The columns are multiplied with 10^u, u uniform over so many decades around 0.
+    seed : int
+        Non-negative.
+
+    Returns
+    -------
+    ClassificationData
+        As `dense_classification`, whose samples and labels these are for correlation 0.
+    """
+    correlation = check_number(correlation, "correlation", 0.0, high=0.999)
+    decades = check_number(decades, "decades", 0.0, high=12.0)
+    X, _, beta = dense_classification(n, p, seed)
+    common = random_stream(seed, "dense common").standard_normal((n, 1))
+    X = np.sqrt(1.0 - correlation) * X + np.sqrt(correlation / p) * common
+    with one_thread():
+        margin = X @ beta
+    margin *= MARGIN_SCALE / (margin.std() or 1.0)
+    b = _draw_labels(margin, random_stream(seed, "dense labels"))
+    units = 10.0 ** random_stream(seed, "dense units").uniform(-decades / 2, decades / 2, p)
+    return ClassificationData(X * units, b, beta / units)
+
+
+def uneven_classification(n, p, row_nnz, spread, seed):
+    """`sparse_classification` with rows of very different norms, log-normal with this spread.
+
+    As counts of words have where texts are of different lengths; sparse rows of unit norm are
+    what they become once they are normalised.
+    """
+    spread = check_number(spread, "spread", 0.0, high=5.0)
+    X, b, beta = sparse_classification(n, p, row_nnz, seed)
+    norms = random_stream(seed, "sparse norms").lognormal(sigma=spread, size=n)
+    return ClassificationData(sparse.csr_array(X.multiply(norms[:, None])), b, beta)
 
 
 @stored()
