@@ -7,7 +7,8 @@ class Solver(MethodSolver):
     Blocks of m dual and q primal coordinates, given as counts or fractions, or
     chosen ("auto"): the pair of the least predicted time, by Theorem 1 with the
     problem's constants and a model of an iteration. `adaptive` steps follow the
-    curvature that a run meets.
+    curvature that a run meets; `steps=block` gives every dual block its own, and
+    `order=permuted` visits each block once an epoch.
     """
 
     name = "DSPDC"
@@ -23,5 +24,7 @@ class Solver(MethodSolver):
         "moduli": ["each"],
         "calibrate": [False],
         "threads": [1],
+        "steps": ["theorem"],
+        "order": ["random"],
     }
     requirements = []

@@ -19,8 +19,11 @@ def drawn_blocks(algorithm, n_iterations, seed):
     """The index sets that a fresh method with this seed, whose kernel is the loop, will use."""
     loop = algorithm._loop
     samplers = [
-        # What is drawn reorders subsets.
-        sampler._replace(order=(sampler.order if order is None else order).copy())
+        # What is drawn reorders subsets, and epochs.
+        sampler._replace(
+            order=(sampler.order if order is None else order).copy(),
+            **{name: sampler.visits.copy() for name in ("visits",) if hasattr(sampler, name)},
+        )
         for sampler, order in (
             (loop.blocks.dual, loop.y_order), (loop.blocks.primal, loop.x_order)
         )

@@ -193,7 +193,7 @@ def test_something_else_than_a_problem_is_refused():
 def test_option_names_include_those_passed_on():
     assert option_names(METHODS["dspdc"]) == {
         "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "adaptive",
-        "probabilities", "calibrate", "moduli", "threads",
+        "probabilities", "calibrate", "moduli", "threads", "steps", "order",
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
     assert option_names(METHODS["sdca"]) == {

@@ -35,8 +35,8 @@ class Noting(TerminalOutput):
     curves, done, begun = 0, 0, 0.0
 
     def __reduce__(self):
-        # Workers get benchopt's own: they have neither this file nor the open one.
-        return object.__new__, (TerminalOutput,), self.__dict__
+        # Workers get benchopt's own, which is quiet: they have neither this file nor the open one.
+        return object.__new__, (TerminalOutput,), self.__dict__ | {"show_progress": False}
 
     def __copy__(self, memo=None):
         # What benchopt copies for a curve of this process goes on counting here.

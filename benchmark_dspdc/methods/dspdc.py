@@ -9,15 +9,30 @@ bilinear saddle-point problem. arXiv:1508.03390.
 import sys
 import time
 
+import numpy as np
+
 from ..engine.checks import check_flag, choose
 from ..engine.threads import check_threads
 from ..theory import steps as formulas
 from ..theory.block_sizes import calibrated
-from ..theory.coupling_constant import ESTIMATED, check_kind
+from ..theory.coupling_constant import GIVEN, HEURISTIC, budget, check_kind, row_block_shares
 from ..theory.importance import check_sampling, dspdc_plan
-from ..theory.setting import dspdc_setting
+from ..theory.setting import AT_ONCE, dspdc_setting
 from .adaptive import Curvature, movement
 from .loop import LoopMethod
+
+
+def check_steps(steps, order, sampling, probabilities):
+    """Raise unless blocks can have steps and an order like these."""
+    choose(steps, ("theorem", "block"), "steps")
+    choose(order, ("random", "permuted"), "order")
+    if (sampling, probabilities) != ("partition", "uniform"):
+        for value, name, usual in ((steps, "steps", "theorem"), (order, "order", "random")):
+            if value != usual:
+                raise ValueError(
+                    f"{name}={value!r} is for the blocks of a partition that are equally likely, "
+                    f"got sampling={sampling!r}, probabilities={probabilities!r}"
+                )
 
 
 class DSPDC(LoopMethod):
@@ -45,6 +60,13 @@ class DSPDC(LoopMethod):
     heuristic_scale : float
         Factor of the heuristic m q max_i |A_i|^2 / p. The paper's R^2 in that
         place is left over from an earlier version of it; 1 is its intent.
+    steps : {"theorem", "block"}
+        The paper's, one for all coordinates; or for every dual block a step by its own
+        norm, with the product of the two steps split so that x follows y where the
+        coupling is weak (docs/steps.md). Theorem 1 covers both if the norms are exact.
+    order : {"random", "permuted"}
+        Blocks drawn independently, as the theorems have it, or each once an epoch, which
+        is practice; with "permuted" a run has no ``info["rate"]``.
     adaptive : bool
         Steps by the curvature that the run meets in place of lam, and by a
         fourth of Lambda; see `benchmark_dspdc.methods.adaptive`. Theorem 1
@@ -94,8 +116,9 @@ class DSPDC(LoopMethod):
 
     def setup(self, seeds, m="auto", q="auto", sampling="partition", theorem=1, Lambda="auto",
               heuristic_scale=1.0, adaptive=False, probabilities="uniform", calibrate=False,
-              threads=1):
+              threads=1, steps="theorem", order="random"):
         choose(theorem, (1, 2), "theorem")
+        check_steps(steps, order, sampling, probabilities)
         threads = check_threads(threads)
         adaptive = check_flag(adaptive, "adaptive")
         prices = None
@@ -112,28 +135,53 @@ class DSPDC(LoopMethod):
             plan = dspdc_plan(self.problem, setting.dual, setting.primal, theorem)
             self._start_by(plan, seeds, threads)
         else:
-            self._start_with(setting, seeds, theorem, adaptive, threads)
+            # Whoever asks for the constant of the partition may wait for those of its blocks.
+            exact = Lambda == "partition"
+            self._start_with(setting, seeds, theorem, adaptive, threads, steps, order, exact)
 
-    def _start_with(self, setting, seeds, theorem, adaptive, threads):
+    def _start_with(self, setting, seeds, theorem, adaptive, threads, steps, order, exact):
         """Begin a run with blocks that are equally likely."""
-        n, constant = self.problem.shape[0], setting.constant
-        r, s = setting.dual.inverse_probability, setting.primal.inverse_probability
-        values = (n, r, s, constant.value, self.problem.lam, self.problem.gamma, theorem)
+        constant, dual, primal = setting.constant, setting.dual, setting.primal
+        r, s = dual.inverse_probability, primal.inverse_probability
         self.info.update(
-            Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive
+            Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive,
+            steps=steps, order=order,
         )
-        if constant.is_bound and not adaptive:
-            self.info.update(rate=formulas.dspdc_rate(*values))
-        steps = formulas.dspdc(*values)
+        self._shares, known = None, True
+        if steps == "block":
+            operator = self.problem.operator
+            limit = budget(operator) if exact else AT_ONCE / operator.norm_price
+            shares, known = row_block_shares(operator, dual, primal, limit)
+            self._shares = np.empty(self.problem.shape[0])
+            self._shares[dual.order] = np.repeat(shares, np.diff(dual.starts))
+        first, iterations = self._steps(r, s, constant.value, self.problem.lam)
+        covered = constant.is_bound and known
+        if covered and order == "random" and not adaptive:
+            self.info.update(rate=1.0 / (theorem * iterations))
 
         def start():
-            self._start(seeds, setting.dual, setting.primal, steps, threads=threads)
+            self._start(seeds, dual, primal, first, threads=threads, order=order)
+            self._set_steps(first)
         start()
-        if adaptive or constant.kind == ESTIMATED:
+        if adaptive or (not covered and constant.kind not in (GIVEN, HEURISTIC)):
             self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
             self._certified, self._restart = setting.certified, start
             self._seen = self._loop.point.x.copy(), self._loop.point.y.copy()
             self._adapt()
+
+    def _steps(self, r, s, Lambda, modulus):
+        """Steps of these blocks, and the K of their rate 1 - 1/K."""
+        n, theorem = self.problem.shape[0], self.info["theorem"]
+        values = n, r, s, Lambda, modulus, self.problem.gamma, theorem
+        if self._shares is not None:
+            return formulas.dspdc_split(*values)
+        return formulas.dspdc(*values), 1.0 / (theorem * formulas.dspdc_rate(*values))
+
+    def _set_steps(self, steps):
+        """Go on with other steps; a dual block that is lighter has a longer one."""
+        self._loop.set_steps(steps)
+        if self._shares is not None:
+            self._loop.set_rho(self.problem.shape[0] / steps.sigma * self._shares)
 
     def _start_by(self, plan, seeds, threads):
         """Begin a run by importance."""
@@ -199,10 +247,7 @@ class DSPDC(LoopMethod):
 
     def _adapt(self):
         seen = self._curvature
-        self._loop.set_steps(formulas.dspdc(
-            self.problem.shape[0], seen.r, seen.s, seen.Lambda, seen.modulus, seen.gamma,
-            self.info["theorem"],
-        ))
+        self._set_steps(self._steps(seen.r, seen.s, seen.Lambda, seen.modulus)[0])
         self._tell()
         self._until = seen.period if seen.trusted else sys.maxsize
         self.info.update(

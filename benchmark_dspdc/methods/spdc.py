@@ -23,10 +23,10 @@ class SPDC(DSPDC):
     ----------
     m : int or float
         Dual block size.
-    steps : {"authors", "dspdc"}
+    steps : {"authors", "dspdc", "block"}
         Step sizes of Zhang & Xiao's Theorem 1, with the largest row norm, or
-        those of DSPDC with q = p (then `theorem`, `Lambda` and
-        `heuristic_scale` are as there).
+        those of DSPDC with q = p, its theorem's or by block (then `theorem`, `Lambda`,
+        `heuristic_scale` and `order` are as there).
     sampling : {"partition", "subset"}
     probabilities : {"uniform", "importance"}
         Batches equally likely, or, with its authors' steps, half uniformly and
@@ -51,7 +51,7 @@ class SPDC(DSPDC):
 
     def setup(self, seeds, m=1, steps="authors", sampling="partition",
               probabilities="uniform", threads=1, **dspdc_options):
-        choose(steps, ("authors", "dspdc"), "steps")
+        choose(steps, ("authors", "dspdc", "block"), "steps")
         threads = check_threads(threads)
         self.info.update(steps=steps)
         p = self.problem.shape[1]
@@ -60,13 +60,15 @@ class SPDC(DSPDC):
                 f"spdc updates all p primal coordinates, got q={dspdc_options['q']!r}; "
                 "use method 'dspdc' for blocks of them"
             )
-        if steps == "dspdc":
+        if steps != "authors":
+            kind = {"dspdc": "theorem", "block": "block"}[steps]
             super().setup(seeds, m=m, q=p, sampling=sampling, probabilities=probabilities,
-                          threads=threads, **dspdc_options)
+                          threads=threads, steps=kind, **dspdc_options)
+            self.info.update(steps=steps)
             return
         if dspdc_options:
             raise ValueError(
-                f"{', '.join(dspdc_options)} can be given only with steps='dspdc', "
+                f"{', '.join(dspdc_options)} can be given only with steps='dspdc' or 'block', "
                 f"got steps={steps!r}"
             )
         check_sampling(probabilities, sampling)

@@ -169,6 +169,24 @@ def pair_norms2(operator, dual, primal):
     return bounds, "upper bounds"
 
 
+@single_threaded
+def row_block_shares(operator, dual, primal, limit):
+    """How heavy each dual block I is beside the heaviest: max_J |A_I^J|^2 over that of all blocks.
+
+    Exact for single rows that meet all columns, and where all pairs can be had within so many
+    multiply-adds; else Frobenius norms stand for the norms, an estimate. Returns the shares and
+    whether they are exact; all 1 where all norms are zero.
+    """
+    blocks, columns = len(dual.starts) - 1, len(primal.starts) - 1
+    norms2, exact = np.add.reduceat(operator.row_norms2[dual.order], dual.starts[:-1]), True
+    if not (dual.largest == 1 and columns == 1):
+        exact = blocks * columns <= MOST_PAIRS and operator.pairs(dual, primal).cost <= limit
+        if exact:
+            norms2 = pair_norms2(operator, dual, primal)[0].max(axis=1)
+    largest = float(norms2.max())
+    return (norms2 / largest if largest > 0.0 else np.ones(blocks)), exact
+
+
 def _frobenius(sums, dual):
     """Squared norms of blocks; one column stands for all where it is their maximum."""
     return np.add.reduceat(sums[dual.order], dual.starts[:-1], axis=0)
