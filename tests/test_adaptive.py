@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import make_problem
+from conftest import OPERATORS, make_problem
 from test_choice import figure_1
 
 from benchmark_dspdc import erm, solve
@@ -158,3 +158,19 @@ def test_estimated_constants_are_watched_and_replaced(monkeypatch):
     assert not result.info["trusted"]
     assert result.info["Lambda_kind"] == "exact"
     assert result.info["Lambda"] == DSPDC(problem, m=5, q=4, Lambda="partition").info["Lambda"]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("steps", ["theorem", "block"])
+def test_an_explosion_leaves_no_rounding_errors_behind(operator, steps):
+    problem = make_problem(operator)
+    algorithm = DSPDC(problem, m=5, q=1.0, adaptive=True, steps=steps)
+    algorithm.advance(400)
+    assert problem.certify(algorithm.x, algorithm.y).relative_gap < 1e-4
+    # Thrown far away, with products that are kept for there: on the way back they lose digits.
+    algorithm._loop.settle()
+    algorithm._loop.point.x[:] += 1e11
+    algorithm._loop.renew()
+    algorithm.advance(3000)
+    assert algorithm._curvature.failures > 0
+    assert problem.certify(algorithm.x, algorithm.y).relative_gap < 1e-9

@@ -27,6 +27,9 @@ MEMORY = 2.0
 PATIENCE = 16
 FAILURES = 4
 
+#: Growth of the movement, beside the least seen, that is an explosion: no need for patience.
+EXPLOSION = 1e6
+
 
 @njit
 def movement(new, old):
@@ -64,6 +67,9 @@ class Curvature:
         What to make steps with.
     period : int
         Iterations until the next observation.
+    failed : bool
+        Whether the last observation was a failure: steps are shorter from here on, and what is
+        kept for x and y, which may have been large meanwhile, has to be computed afresh.
     blown_up : bool
         Whether x and y move more now than they did at first.
     trusted : bool
@@ -82,7 +88,7 @@ class Curvature:
         self.mean = None
         self.best, self.failing, self.failures = math.inf, 0, 0
         self.first = None
-        self.blown_up = False
+        self.blown_up = self.failed = False
 
     @property
     def Lambda(self):
@@ -99,6 +105,7 @@ class Curvature:
 
     def observe(self, dx2, dy2):
         """Take in |dx|^2 and |dy|^2 of the last period; returns whether to go on observing."""
+        self.failed = False
         if not (math.isfinite(dx2) and math.isfinite(dy2)):
             self.blown_up = True
             self._fail(times=FAILURES)
@@ -123,10 +130,11 @@ class Curvature:
             self.best, self.failing = now, 0
             return
         self.failing += 1
-        if self.failing >= PATIENCE:
+        if self.failing >= PATIENCE or now > EXPLOSION * self.best:
             self._fail()
 
     def _fail(self, times=1):
+        self.failed = True
         self.failures += times
         self.best, self.failing = math.inf, 0
         self.memory *= 2.0

@@ -224,10 +224,13 @@ class DSPDC(LoopMethod):
     def _look_back(self):
         """Observe how far x and y moved, and adapt the steps."""
         self._loop.settle()
-        if not self._curvature.observe(*self._movements(self._seen)):
-            if self._curvature.blown_up:
-                # From such a point the way back would be longer than from the start.
-                self._restart()
+        trusted = self._curvature.observe(*self._movements(self._seen))
+        if self._curvature.failed and self._curvature.blown_up:
+            # From such a point the way back would be longer than from the start.
+            self._restart()
+        elif self._curvature.failed:
+            self._loop.renew()
+        if not trusted:
             constant = self._certified()
             self._curvature.bound = constant.value
             self.info.update(Lambda=constant.value, Lambda_kind=constant.kind)

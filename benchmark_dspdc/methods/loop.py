@@ -146,6 +146,10 @@ class Loop:
         self.point.y[:] = derivative_all(problem.loss, z, self.point.b)
         self._load()
 
+    def renew(self):
+        """Compute afresh what is kept: rounding errors of large values would stay in it."""
+        self._load()
+
     def _load(self):
         """Keep what belongs to the point."""
         operator = self.problem.operator
