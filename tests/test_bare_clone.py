@@ -51,6 +51,18 @@ def python(code, missing=None):
     return done.stdout + done.stderr
 
 
+def test_an_installed_package_has_all_its_rooms_and_files():
+    settings = tomllib.loads((REPO / "pyproject.toml").read_text())["tool"]["setuptools"]
+    rooms = {file.parent for file in (REPO / "benchmark_dspdc").rglob("__init__.py")}
+    assert set(settings["packages"]) == {
+        ".".join(room.relative_to(REPO).parts) for room in rooms
+    }
+    for file in (REPO / "benchmark_dspdc").rglob("*.*"):
+        if file.suffix not in (".py", ".pyc"):
+            room = ".".join(file.parent.relative_to(REPO).parts)
+            assert any(file.match(pattern) for pattern in settings["package-data"][room]), file
+
+
 def test_peers_require_their_package_and_say_how_to_install_it():
     extras = {Requirement(word).name for word in PROJECT["optional-dependencies"]["peers"]}
     for name in extras:
