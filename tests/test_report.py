@@ -315,9 +315,9 @@ def test_the_two_forms_of_dspdc_are_judged_each_on_its_own():
     frame = runs(*seeds(STATED, (0.3, 0.3)), *seeds(EXACT, (0.1, 0.1)),
                  *seeds("SPDC[m=1]", (0.2, 0.24)), *seeds("SDCA[m=1]", (0.2, 0.2)))
     assert verdict(frame, "figure 1", AS_STATED).outcome == FAILS
-    assert verdict(frame, "figure 1", AS_STATED).counts == "2 do not hold, 5 not measured"
+    assert verdict(frame, "figure 1", AS_STATED).counts == "2 do not hold, 5 undecided"
     own = verdict(frame, "figure 1", PARTITIONS)
-    assert (own.outcome, own.counts) == (HOLDS, "2 hold, 5 not measured")
+    assert (own.outcome, own.counts) == (HOLDS, "2 hold, 5 undecided")
     assert own.measured == "2.00 to 2.20 (seeds 2.00 to 2.40), 2 seeds"
     assert verdict(runs(curve("FISTA", 0.1)), "figure 1").measured == ""
 

@@ -19,7 +19,7 @@ import numpy as np
 from . import results
 from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, method_of, parse
 
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
+HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "undecided"
 
 #: Where partitions have their exact constant, or nearly that.
 EXACT = ("auto", "partition")
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
     """What was found of a claim on one problem.
 
     `setting` is the problem, for people, and `variant` which DSPDC against which rival; `outcome`
-    is `HOLDS`, `FAILS` or `UNKNOWN`; `reason` says why it was not measured, or what else there is
+    is `HOLDS`, `FAILS` or `UNKNOWN`; `reason` says why it is undecided, or what else there is
     to say.
     """
 
@@ -106,7 +106,7 @@ class Verdict(NamedTuple):
         verb = "does not" if fails == 1 else "do not"
         shown = {
             "holds" if holds == 1 else "hold": holds, verb if holds else f"{verb} hold": fails,
-            "not measured": unknown,
+            "undecided": unknown,
         }
         return ", ".join(f"{count} {words}" for words, count in shown.items() if count)
 

@@ -301,7 +301,7 @@ function rates() {
       problem, solver, found.toExponential(1), shown(seconds),
       needed === null ? "does not fall" : shown(needed, 2),
     ]), [2, 3, 4]));
-  const classes = {"holds": "holds", "does not hold": "fails", "not measured": "unknown"};
+  const classes = {"holds": "holds", "does not hold": "fails", "undecided": "unknown"};
   const known = data.verdicts.filter(row => row.known), rest = data.verdicts.filter(row => !row.known);
   const details = row => {
     const box = element("details");
