@@ -91,7 +91,7 @@ def _parser():
     add = command(_certify, "certify", "how far from the optimum a fitted model is at most")
     add("data", type=Path, help=".npz with arrays A, b and coef, or a .npy or sparse .npz of A")
     add("arrays", nargs="*", type=Path, metavar="B COEF", help="with A alone: .npy of b and coef")
-    add("--loss", default="logistic")
+    add("--loss", required=True, help="square, huber, logistic or smoothed_hinge")
     add("--lambda1", type=float, default=0.0)
     add("--lambda2", type=float, required=True,
         help="of the mean loss plus lambda1 |x|_1 + (lambda2/2) |x|^2; scikit-learn's 1/(C n)")

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from .engine.checks import check_flag, check_int
+from .engine.checks import as_array, check_flag, check_int
 from .problems import with_constant
 from .report.results import GAPS, label
 from .result import SHOWN, draw
-from .solver import find_method, solve
+from .solver import check_problem, find_method, solve
 
 
 class Runs(pd.DataFrame):
@@ -65,8 +65,10 @@ def compare(problem, methods=("dspdc", "spdc", "sdca", "fista"), tol=1e-6, max_s
             for seed in range(seeds)
         ]
         statuses = [result.status for result in own]
+        converged = statuses.count("converged")
+        same = len(set(statuses)) == 1
         rows.append(
-            dict(method=name, status=max(set(statuses), key=statuses.count))
+            dict(method=name, status=statuses[0] if same else f"{converged} of {seeds} converged")
             | {f"s to {label(gap)}": _median(_seconds_to(result, gap) for result in own)
                for gap in GAPS if gap >= tol}
             | dict(
@@ -111,9 +113,8 @@ def path(problem, lambdas, method="dspdc", constant=None, tol=1e-6, max_seconds=
     >>> frame = path(erm(A, b, lambda2=1e-3), np.geomspace(0.1, 1e-4, 20))
     >>> [result.x for result in frame.results]
     """
-    values = np.atleast_1d(np.asarray(lambdas, dtype=float))
-    if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"lambdas must be a list of numbers, got shape {np.shape(lambdas)}")
+    check_problem(problem)
+    values = as_array(np.atleast_1d(lambdas), "lambdas", 1)
     constant = constant or ("lambda1" if len(problem.x_shape) == 1 else "lam")
     results, rows, last = [], [], None
     for value in values:
@@ -137,11 +138,22 @@ def _named(methods):
     if isinstance(methods, str):
         methods = [methods]
     if not isinstance(methods, dict):
-        methods = {SHOWN.get(find_method(name).name, name): name for name in methods}
+        labels = [SHOWN.get(find_method(name).name, name) for name in methods]
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"methods must be different, got {labels}; for one method with several options "
+                'give a dict such as {"small": ("dspdc", {"m": 1}), "large": ("dspdc", {"m": 9})}'
+            )
+        methods = dict(zip(labels, methods, strict=True))
     found = {}
     for name, given in methods.items():
-        method, options = (given, {}) if isinstance(given, str) else given
-        found[str(name)] = find_method(method).name, dict(options)
+        pair = (given, {}) if isinstance(given, str) else given
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
+            raise ValueError(
+                f"methods[{name!r}] must be a method's name or a pair of it and a dict of its "
+                f"options, got {given!r}"
+            )
+        found[str(name)] = find_method(pair[0]).name, pair[1]
     if not found:
         raise ValueError("methods must name at least one method, got none")
     return found

@@ -96,8 +96,8 @@ def _signs(b, loss, labels):
     return 2.0 * given - 1.0
 
 
-def certify(A, b, coef, loss="logistic", lambda1=0.0, lambda2=1e-2, dual=None,
-            regularizer="elastic_net", labels="-1+1"):
+def certify(A, b, coef, loss, lambda1=0.0, lambda2=1e-2, dual=None, regularizer="elastic_net",
+            labels="-1+1"):
     """How far from the optimum a model is at most that was fitted anywhere.
 
     Parameters

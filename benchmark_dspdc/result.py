@@ -17,7 +17,7 @@ AXES = {
 SHOWN = {name.lower().replace("-", "_"): name for name in LOOKS}
 
 
-@dataclass
+@dataclass(eq=False)
 class Result:
     """What `solve` found.
 

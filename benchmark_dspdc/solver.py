@@ -29,6 +29,15 @@ def methods():
     }
 
 
+def check_problem(problem):
+    """Raise unless it is a problem."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            "problem must be a Problem, as erm, matrix_risk, trace_regression and mt_lmnn return, "
+            f"got {problem!r}"
+        )
+
+
 def find_method(name):
     """The class of a method from its name, in upper or lower case, with - or _."""
     plain = name.lower().replace("-", "_") if isinstance(name, str) else name
@@ -87,7 +96,8 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
         Show a progress bar of the gap, on a log scale.
     x0, y0 : ndarray or None
         Where to begin, such as at the x and y of a similar problem's `Result`. If one of them is
-        None, it is the one that belongs to the other.
+        None, it is the one that belongs to the other. Methods with gradients alone (SAGA, SVRG,
+        Katyusha, RPDG, FISTA) begin at x, those of the dual (SDCA, APCG) at y.
     **options
         Options of the method; see its class in `benchmark_dspdc.methods`.
 
@@ -101,11 +111,7 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     >>> result = solve(problem, method="sdca", order="permuted", tol=1e-8)
     >>> result.history[["seconds", "passes", "gap"]].tail(1)
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(
-            "problem must be a Problem, as erm, matrix_risk, trace_regression and mt_lmnn return, "
-            f"got {problem!r}"
-        )
+    check_problem(problem)
     cls = find_method(method)
     check_number(tol, "tol", 0.0)
     check_int(seed, "seed", 0)

@@ -200,16 +200,17 @@ def test_a_fitted_model_is_certified_from_files(tmp_path, capsys):
     scipy.sparse.save_npz(tmp_path / "A.npz", scipy.sparse.csr_array(A))
     for name, values in (("b", b), ("coef", x)):
         np.save(tmp_path / f"{name}.npy", values)
-    found = benchmark_dspdc.certify(A, b, x, lambda2=0.1, labels="01")
+    found = benchmark_dspdc.certify(A, b, x, "logistic", lambda2=0.1, labels="01")
     whole = [str(tmp_path / "model.npz")]
     parts = [str(tmp_path / name) for name in ("A.npz", "b.npy", "coef.npy")]
     for files in (whole, parts):
-        assert main(["certify", *files, "--lambda2", "0.1", "--labels", "01"]) == 0
+        command = ["certify", *files, "--loss", "logistic", "--lambda2", "0.1"]
+        assert main([*command, "--labels", "01"]) == 0
         assert f"relative gap  {found.relative_gap:.3e}" in capsys.readouterr().out
     for files, message in (
         (parts[:2], "give one file, or three of A, b and coef, got 2"),
         (parts[1:2], "must be an .npz with the arrays A, b, coef, got one array"),
         ([str(tmp_path / "none.npz")], "no such file"), (whole, "labels must be -1 or +1"),
     ):
-        assert main(["certify", *files, "--lambda2", "0.1"]) == 2
+        assert main(["certify", *files, "--loss", "logistic", "--lambda2", "0.1"]) == 2
         assert message in capsys.readouterr().err

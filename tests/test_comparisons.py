@@ -48,6 +48,16 @@ def test_the_least_gap_that_somebody_reached_decides():
     assert comparisons.winner(found) is None
 
 
+def test_a_seed_that_is_lacking_is_one_that_did_not_get_there():
+    # As of a method that diverged: its good seed makes it no winner.
+    found = times(a=[1.0, 1.0, 1.0], b=[2.0, 2.0, 2.0]).drop([("a", 1), ("a", 2)])
+    won = comparisons.winner(found)
+    assert (won.solvers, won.seeds) == (["b"], 3)
+    frame = runs(*seeds("SPDC[m=1]", (0.1, 0.1, 0.1))[:1], *seeds("SDCA[m=1]", (0.2, 0.2, 0.2)))
+    middle = medians(to_targets(frame, GAPS)).droplevel([0, 1])["seconds to 1e-06"]
+    assert middle["SPDC[m=1]"] == np.inf and np.isfinite(middle["SDCA[m=1]"])
+
+
 def over_problems(**solvers):
     """Seconds by dataset, objective and solver."""
     rows = {("data", f"p{k}", name): value
@@ -171,7 +181,7 @@ def test_ties_are_marked_as_such(tmp_path):
     tables = text.split("seconds to a relative gap")[0]
     assert tables.count(" =") == 2 and " *" not in tables
     answer = printed(print_answer, tmp_path / "r.parquet", "x")
-    assert "tied with 1 more" in answer.replace("\n", " ")
+    assert "(to 1e-6, tied with 1 more)" in answer.replace("\n", " ")
 
 
 def test_medians_and_winners_speak_of_the_same_times(file):

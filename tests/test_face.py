@@ -24,7 +24,7 @@ def test_a_result_is_shown_in_eight_lines_with_its_status_first(result):
     lines = str(result).splitlines()
     assert len(lines) <= 8 and max(map(len, lines)) <= 80
     assert lines[0].split() == ["status", "converged"]
-    assert repr(result) == str(result)
+    assert repr(result) == str(result) and result == result and result != 5
     assert "<table>" in result._repr_html_() and "converged" in result._repr_html_()
     assert len(result._repr_html_()) < 2000
 
@@ -73,8 +73,18 @@ def test_methods_are_compared_in_a_frame_and_a_picture():
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"mine", "FISTA"}
     few = compare(problem, ["dspdc"], tol=1e-3, plot=False)
     assert list(few.columns)[:2] == ["status", "s to 1e-2"] and list(few.index) == ["DSPDC"]
-    with pytest.raises(ValueError, match="method must be one of .*did you mean 'sdca'"):
-        compare(problem, ["sdac"])
+    for given, message in (
+        (["sdac"], "method must be one of .*did you mean 'sdca'"),
+        (["sdca", "SDCA"], "methods must be different"), ({}, "at least one method"),
+        ({"a": ("dspdc",)}, r"methods\['a'\] must be a method's name or a pair"),
+        ({"a": 5}, "must be a method's name or a pair"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare(problem, given)
+    with pytest.raises(ValueError, match="problem must be a Problem"):
+        path(problem.A, [1.0])
+    with pytest.raises(ValueError, match="lambdas must be an array of real numbers"):
+        path(problem, ["a"])
 
 
 @pytest.mark.parametrize("name", ["SDCA", "Sdca", "APCG-Primal"])
@@ -208,7 +218,8 @@ def test_models_of_scikit_learn_are_certified():
     # The model's own problem and no other.
     assert certify(A, b, ridge.coef_, loss="square", lambda2=1.0).relative_gap > 1e-3
     dual = erm(A, b, "logistic", lambda2=0.01).dual_from_primal(model.coef_[0])
-    assert certify(A, b, model.coef_, lambda2=0.01, dual=dual).gap == pytest.approx(found.gap)
+    again = certify(A, b, model.coef_, "logistic", lambda2=0.01, dual=dual)
+    assert again.gap == pytest.approx(found.gap)
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -220,4 +231,4 @@ def test_models_of_scikit_learn_are_certified():
 def test_what_cannot_be_certified_is_refused(given, message):
     A, b = np.eye(4)[:, :2], np.array([1, -1, 1, -1])
     with pytest.raises(ValueError, match=message):
-        certify(**dict(A=A, b=b, coef=np.zeros(2)) | given)
+        certify(**dict(A=A, b=b, coef=np.zeros(2), loss="logistic") | given)

@@ -125,6 +125,13 @@ def second(column, change):
     # What reading a file told is in the error, or in the notes.
     (second("objective_value", lambda f: 1.4 ** f["stop_val"]), [], 1,
      "3 runs diverged and are left out: SPDC[m=1] on"),
+    # One seed of three is enough, the last one too, and so is a number that is none.
+    *((second("objective_value", lambda f, k=k: np.where(
+        f["idx_rep"] == k, 1.4 ** f["stop_val"], f["objective_value"])), options, 1, "are worse")
+      for k in (0, 2) for options in ([], ["--work-only"])),
+    (second(PASSES, lambda f: f[PASSES].where(f["stop_val"] != 45)), [], 1, "worse"),
+    # Half of the work with an end that is no better is better all the same.
+    (second(PASSES, lambda f: 0.5 * f[PASSES]), [], 0, "figures are better"),
     # Sooner at a coarse gap with a worse end is no progress.
     (second(GAP, lambda f: f[GAP].where(f[GAP] > 0.5, 0.05 * f[GAP]).clip(lower=2e-6)), [], 1,
      "4 figures are less, but the same method is worse elsewhere: suspicious"),

@@ -109,8 +109,8 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
             PROCESSOR: this_processor() if private else None, **versions(variables),
         })
     elif not early and code != USAGE:
-        where = "lost" if private else "in benchopt's cache; the same command goes on from there"
-        _tell(f"no result file was written. Curves that were finished are {where}")
+        where = "lost" if private else "in benchopt's cache"
+        _tell(f"no result file was written. Curves that were finished, if any, are {where}")
     return Run(file, code, late, failed)
 
 

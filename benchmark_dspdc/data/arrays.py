@@ -46,5 +46,8 @@ def read_arrays(file):
             return {name: found[name] for name in found.files}
     except FileNotFoundError:
         raise ValueError(f"no such file: {file}") from None
-    except Exception as error:  # whatever numpy and zipfile make of other files
-        raise ValueError(f"{file} must be a .npy or .npz file of numbers: {error}") from None
+    except Exception:  # whatever numpy and zipfile make of other files
+        raise ValueError(
+            f"{file} must be a .npy or .npz file of numbers, as numpy.save, numpy.savez and "
+            "scipy.sparse.save_npz write them, got something else"
+        ) from None

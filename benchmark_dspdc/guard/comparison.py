@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from .result_figures import figures_of, gap_after
 
 #: Work may differ by this much: rounding is far below, a changed step size far above.
@@ -38,7 +40,9 @@ class Line(NamedTuple):
 
     @property
     def change(self):
-        """Relative, infinite if a gap is not reached any more."""
+        """Relative, infinite if a gap is not reached any more or there is no number."""
+        if math.isnan(self.now):
+            return math.inf
         if self.was == self.now:
             return 0.0
         if not math.isfinite(self.was):
@@ -105,7 +109,9 @@ def seeds_of(frame):
         base = [-1]
     if min(base, default=0) < 0:
         raise CannotCompare("column base_seed of the result holds other than seeds")
-    return dict(base=base, repetitions=int(frame["idx_rep"].max()) + 1)
+    # Those that diverged have been run too.
+    seen = [frame["idx_rep"].max(), *(run[3] for run in frame.attrs.get("diverged", ()))]
+    return dict(base=base, repetitions=int(np.nanmax(seen)) + 1)
 
 
 def compare_work(frames, baseline, first_seeds=False):
@@ -120,8 +126,8 @@ def compare_work(frames, baseline, first_seeds=False):
         found = figures_of(frame, last)
         # Where all has diverged nothing tells of seeds.
         seeds = seeds_of(frame) if len(frame) else baseline["seeds"]
-        lost = {key for key in frame.attrs.get("diverged", ()) if key in known} - set(found)
-        there = {key: row for key, row in known.items() if key not in lost}
+        lost = {run[:3] for run in frame.attrs.get("diverged", ())} & set(known)
+        there = {key: row for key, row in known.items() if key in found or key not in lost}
         _check_same_runs(found, there, seeds, baseline["seeds"], first_seeds)
         for key, row in known.items():
             lines = _lost_lines(key, row) if key in lost else _work_lines(
@@ -175,8 +181,8 @@ def _work_lines(key, known, own, repetitions):
             if math.isfinite(min(value, before)):
                 lines.append(Line(key, figure, before, value, WORK_TOLERANCE))
     for k, ((work, gap), curve) in enumerate(zip(known["ends"], own["curves"], strict=False)):
-        # A curve that ended earlier has no such point.
-        if own["checks"][k] >= known["checks"][k]:
+        # A curve that ended earlier, or after less work, has no such point.
+        if own["checks"][k] >= known["checks"][k] and not curve[0][-1] < work:
             now = gap_after(*curve, (1.0 + WORK_TOLERANCE) * work)
             was, now = max(gap, LEAST_GAP), max(now, LEAST_GAP)
             lines.append(Line(key, END, was, now, GAP_TOLERANCE))

@@ -64,8 +64,11 @@ def regress(results, baseline, update=False, add=False, configs=None, repeat=Non
         else:
             now, other = ConfigRuns(configs), OtherCommit(baseline, against)
             times = partial(compare_times, now=now, other=other, tell=tell)
+            # Before minutes go into a run.
+            if not update:
+                read_baseline(baseline)
             if against is not None:
-                other.commit()  # before minutes go into a run
+                other.commit()
             # A baseline is of all seeds, and of runs whose work is the same.
             count = repeat or (2 if writes else 1)
             frames += now.runs(count, first_seed=work_only and not writes)

@@ -50,9 +50,12 @@ class Winner(NamedTuple):
 
 
 def times_by_seed(runs, gap):
-    """Seconds to a gap, a row a solver and a column a repetition, of `to_targets` of a problem."""
-    seconds = runs[f"seconds to {gap:.0e}"].fillna(np.inf)
-    return seconds.unstack(level="idx_rep")
+    """Seconds to a gap, a row a solver and a column a repetition, of `to_targets` of a problem.
+
+    Infinite also where a solver lacks a repetition, as it diverged or failed.
+    """
+    seconds = runs[f"seconds to {gap:.0e}"]
+    return seconds.unstack(level="idx_rep").fillna(np.inf)
 
 
 def winner(runs):
@@ -64,13 +67,12 @@ def winner(runs):
     """
     for gap in sorted(GAPS):
         times = times_by_seed(runs, gap)
-        # Of a method with fewer repetitions those that it has count.
-        middle = times.median(axis=1, skipna=True)
+        middle = times.median(axis=1)
         if not np.isfinite(middle).any():
             continue
         order = middle.sort_values(kind="stable")
         first = order.index[0]
-        seeds = int(times.loc[first].notna().sum())
+        seeds = times.shape[1]
         others = [name for name in order.index[1:] if np.isfinite(order[name])]
         ties = [name for name in others if seeds > 1 and not beats(times, first, name)]
         beaten = next((name for name in others if name not in ties), "")
@@ -80,9 +82,8 @@ def winner(runs):
 
 
 def beats(times, one, other):
-    """Whether a solver is faster than another with every seed that both have."""
-    both = times.loc[[one, other]].dropna(axis=1)
-    return bool(len(both.columns)) and bool((both.loc[one] < both.loc[other]).all())
+    """Whether a solver is faster than another with every seed."""
+    return bool((times.loc[one] < times.loc[other]).all())
 
 
 def speedups(seconds):

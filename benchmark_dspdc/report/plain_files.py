@@ -48,7 +48,9 @@ def read_plain(file):
     with _readable(file):
         with open(file, "rb") as stream:
             stream.seek(-8, os.SEEK_END)
-            length = int.from_bytes(stream.read(4), "little")
+            length, magic = int.from_bytes(stream.read(4), "little"), stream.read(4)
+        if magic != b"PAR1":
+            raise ValueError("it does not end as parquet files do")
         if length > MAX_FOOTER:
             raise ValueError(f"its footer has {length} bytes, allowed are {MAX_FOOTER}")
         with _opened(file) as parquet:

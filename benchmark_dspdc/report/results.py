@@ -71,7 +71,7 @@ def read_results(files, maybe_empty=False):
     A solver that several files have on a problem is taken from the one named last. Runs that
     diverged are left out with all their points, so that none of them wins; of others the points
     without a finite gap. All that, and what a file lacks, is told in ``frame.attrs["notes"]``, a
-    list of sentences; ``frame.attrs["diverged"]`` has the names of what diverged.
+    list of sentences; ``frame.attrs["diverged"]`` has the keys, as `RUN`, of what diverged.
     """
     frames, notes = [], []
     for k, file in enumerate(map(Path, files)):
@@ -92,7 +92,7 @@ def read_results(files, maybe_empty=False):
         frame = frame[~repeated]
     gone = set()
     if (lost := diverged(frame)).any():
-        gone = set(frame[lost].groupby(NAMES, sort=False).size().index)
+        gone = set(frame[lost].groupby(RUN, sort=False).size().index)
         names = frame[lost].groupby(RUN, sort=False).size().index
         notes.append(f"{len(names)} runs diverged and are left out: {_some_names(names)}")
         frame = frame[~lost]
@@ -320,9 +320,21 @@ def unfinished(frame, target=UNFINISHED):
     return middle[middle["gap"] > target]
 
 
+def completed(runs):
+    """The runs of `to_targets`, infinite where a target was not reached.
+
+    A repetition that a solver lacks and others have on the problem, as it diverged or failed, got
+    to nothing: without it a method would win by the seeds that went well.
+    """
+    names = runs.index.droplevel("idx_rep").unique()
+    seeds = runs.index.to_frame(index=False).groupby(PROBLEM, sort=False)["idx_rep"].unique()
+    every = [(*name, k) for name in names for k in sorted(seeds[name[:2]])]
+    return runs.reindex(pd.MultiIndex.from_tuples(every, names=RUN)).fillna(np.inf)
+
+
 def medians(runs):
     """Medians over repetitions; infinite where fewer than half got to the target."""
-    return runs.fillna(np.inf).groupby(NAMES, sort=False).median()
+    return completed(runs).groupby(NAMES, sort=False).median()
 
 
 def with_primal_gap(frame):

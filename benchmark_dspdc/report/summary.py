@@ -133,6 +133,8 @@ def _marked(seconds, name, fastest, seeds):
         tied = seeds.shape[1] > 1 and not beats(seeds, fastest, name)
         return f"{text} =" if tied else f"{text}  "
     others = [other for other in seeds.index if other != name]
+    if not others:
+        return f"{text}  "
     alone = seeds.shape[1] == 1 or all(beats(seeds, name, other) for other in others)
     return f"[bold green]{text} {'*' if alone else '='}[/]"
 
@@ -160,8 +162,8 @@ def print_answer(file, report, console=None):
         if won is None:
             found.append(f"{title}: nobody")
             continue
-        ties = f" (tied with {len(won.solvers) - 1} more)" if won.tie else ""
-        found.append(f"{title}: {won.solvers[0]}{ties}")
+        ties = f", tied with {len(won.solvers) - 1} more" if won.tie else ""
+        found.append(f"{title}: {won.solvers[0]} (to {label(won.gap)}{ties})")
     console.print(escape(f"fastest: {'; '.join(found)}"))
     console.print(escape(shown(f"report:  {report}")), soft_wrap=True)
     pages = Path(file).parent.glob(f"*_{escape_pattern(Path(file).stem)}.html")
