@@ -79,7 +79,7 @@ class Loop:
         if start is not None:
             self.point.x[:] = self._in_order(start.x, self.x_order)
             self.point.y[:] = self._in_order(start.y, self.y_order)
-            self._load()
+            self.renew()
         self.set_steps(steps)
         if threads > 1:
             self._share(threads)
@@ -144,14 +144,10 @@ class Loop:
         problem = self.problem
         z = self._in_order(problem.operator.matvec(x), self.y_order)
         self.point.y[:] = derivative_all(problem.loss, z, self.point.b)
-        self._load()
+        self.renew()
 
     def renew(self):
-        """Compute afresh what is kept: rounding errors of large values would stay in it."""
-        self._load()
-
-    def _load(self):
-        """Keep what belongs to the point."""
+        """Compute afresh what is kept for the point; one pass."""
         operator = self.problem.operator
         load(self.state, operator, self.x_order, self.y_order)
         self.counters[0] += operator.multiply_adds
