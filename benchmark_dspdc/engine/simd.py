@@ -21,13 +21,15 @@ _INT32 = ir.IntType(32)
 _REASSOCIATE = ("reassoc", "contract", "nsz")
 
 
-class _Vec(types.Type):
+class Vec(types.Type):
+    """Numba's type of vectors of so many doubles."""
+
     def __init__(self, width):
         super().__init__(name=f"Vec{width}")
         self.vector = ir.VectorType(ir.DoubleType(), width)
 
 
-@register_model(_Vec)
+@register_model(Vec)
 class _VecModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
         super().__init__(manager, kind, kind.vector)
@@ -44,15 +46,22 @@ def element(context, builder, signature, args, to=None):
     return pointer if to is None else builder.bitcast(pointer, to.as_pointer())
 
 
-def _call(builder, name, result, arguments):
+def call(builder, name, result, arguments):
     """Call a function that LLVM or the system knows by name."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
+def spread(builder, scalar, vector):
+    """A number in all lanes of an LLVM type of vectors."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(first, undefined, _mask(*[0] * vector.count))
+
+
 def vectors_of(width):
     """`load` and `splat` for vectors of so many doubles."""
-    vec = _Vec(width)
+    vec = Vec(width)
 
     @intrinsic
     def load(typingctx, array, offset):
@@ -66,9 +75,7 @@ def vectors_of(width):
     def splat(typingctx, scalar):
         """The same double in all lanes."""
         def generate(context, builder, signature, args):
-            undefined = ir.Constant(vec.vector, ir.Undefined)
-            first = builder.insert_element(undefined, args[0], ir.Constant(_INT32, 0))
-            return builder.shuffle_vector(first, undefined, _mask(*[0] * width))
+            return spread(builder, args[0], vec.vector)
         return vec(types.float64), generate
 
     return load, splat
@@ -107,7 +114,7 @@ def mul(typingctx, x, y):
 def fma(typingctx, x, y, z):
     """x * y + z, rounded once."""
     def generate(context, builder, signature, args):
-        return _call(builder, f"llvm.fma.v{x.vector.count}f64", x.vector, args)
+        return call(builder, f"llvm.fma.v{x.vector.count}f64", x.vector, args)
     return x(x, x, x), generate
 
 
@@ -143,7 +150,7 @@ def prefetch(typingctx, array, offset):
         pointer = element(context, builder, signature, args, ir.IntType(8))
         # read, keep in all levels, data
         hints = [ir.Constant(_INT32, k) for k in (0, 3, 1)]
-        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
+        call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
         return context.get_dummy_value()
     return types.void(array, types.intp), generate
 

@@ -23,7 +23,7 @@ import numpy as np
 from ..engine.dispatch import entry, generic, index
 from ..engine.kernel_cache import njit
 from ..engine.sampling import Partition, Permuted, Stepped, Subset, draw, inverse_probability
-from ..model.losses import dual_prox, loss_derivative
+from ..model.losses import dual_prox, dual_proxes, loss_derivative
 from ..model.regularizers import primal_step
 from ..model.regularizers.coasting import NO_COASTING, Coasting
 
@@ -156,6 +156,17 @@ def average(rule, i, z, b, y):
     return change
 
 
+@generic(default=True)
+def dual_changes_together(rule, order, lo, hi, b, y, buffer):
+    """`dual_change` of the first coordinates, as `dual_proxes`."""
+    return lo, False
+
+
+@dual_changes_together.register(Ascent)
+def ascend_together(rule, order, lo, hi, b, y, buffer):
+    return dual_proxes(rule.loss, rule.rho, order, lo, hi, b, y, buffer)
+
+
 @njit(inline=True, cache=True)
 def dual_step(rule, order, lo, hi, b, y, buffer):
     """`dual_change` of the coordinates ``order[lo:hi]``.
@@ -163,8 +174,8 @@ def dual_step(rule, order, lo, hi, b, y, buffer):
     On entry the buffer holds the products z_i, on return the changes.
     Returns whether there was any.
     """
-    moved = False
-    for k in range(lo, hi):
+    first, moved = dual_changes_together(rule, order, lo, hi, b, y, buffer)
+    for k in range(first, hi):
         change = dual_change(rule, index(order, k), buffer[k - lo], b, y)
         buffer[k - lo] = change
         moved |= change != 0.0

@@ -11,13 +11,15 @@ A loss is a NamedTuple, so that numba specialises every kernel on its type.
     be left out.
 
 To add a loss: a file here with the class and the five functions below registered
-for it, and an entry in `benchmark_dspdc.model.losses.LOSSES`.
+for it, and an entry in `benchmark_dspdc.model.losses.LOSSES`. If its dual step is costly, write
+it with the functions of `benchmark_dspdc.engine.lanes`, and register `dual_proxes_in_lanes`.
 """
 
 import numpy as np
 
 from ...engine.dispatch import generic
 from ...engine.kernel_cache import njit
+from ...engine.lanes import LANES, any_nonzero, put, take
 
 
 @generic
@@ -47,6 +49,34 @@ def dual_prox(loss, i, z, b, y, rho):
     Every dual step of every method is this one. ``rho = 0`` gives phi'(z); b is
     the label of the coordinate i.
     """
+
+
+@generic(default=True)
+def dual_proxes(loss, rho, order, lo, hi, b, y, buffer):
+    """`dual_prox` of the first of the coordinates ``order[lo:hi]``, as many as are done together.
+
+    On entry the buffer holds the products z_i, on return the changes of y_i. Returns where
+    in the order those begin that are left, and whether there was a change. Most losses
+    leave all: their dual steps take less than the products.
+    """
+    return lo, False
+
+
+def dual_proxes_in_lanes(loss, rho, order, lo, hi, b, y, buffer):
+    """A body of `dual_proxes` for losses whose `dual_prox` takes vectors of `lanes`."""
+    moved = False
+    k = lo
+    while k + LANES <= hi:
+        old = take(y, order, k)
+        new = dual_prox(
+            loss, k, take(buffer, None, k - lo), take(b, order, k), old, take(rho, order, k)
+        )
+        change = new - old
+        put(y, order, k, new)
+        put(buffer, None, k - lo, change)
+        moved |= any_nonzero(change)
+        k += LANES
+    return k, moved
 
 
 # Sums over all coordinates ------------------------------------------------------------------
