@@ -1,9 +1,11 @@
 """Formulas that are written once, for a number and for a vector of numbers.
 
-LLVM does not vectorise a loop that looks up an exponential, nor one whose indices it
-cannot see through. Here the vectors of `simd` get the operators of numbers, and both get
+LLVM does not vectorise a loop that calls an exponential, nor one over coordinates in an
+order. Here the vectors of `simd` get the operators of numbers, and both get
 the few functions without branches that a formula needs instead of ``if`` and ``math.exp``.
 A number beside a vector stands for all its lanes.
+
+Numba lets LLVM reorder sums here as elsewhere; what must be rounded as written is `fused`.
 """
 
 import math
@@ -69,9 +71,7 @@ def _give_operator(function, instruction):
         return both
 
     def generate(context, builder, signature, args):
-        return getattr(builder, instruction)(
-            *_alike(builder, signature, args), flags=("contract", "nsz")
-        )
+        return getattr(builder, instruction)(*_alike(builder, signature, args))
     for pair in ((Vec, Vec), (Vec, types.Float), (types.Float, Vec)):
         lower_builtin(function, *pair)(generate)
 
