@@ -24,7 +24,12 @@ from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.methods.method import Start
-from benchmark_dspdc.model.regularizers import reg_modulus, reg_outlook, reg_prox
+from benchmark_dspdc.model.regularizers import (
+    reg_conjugate_gradient,
+    reg_modulus,
+    reg_outlook,
+    reg_prox,
+)
 from benchmark_dspdc.model.regularizers.regularizer import UNKNOWN
 from benchmark_dspdc.operators import factorized
 from benchmark_dspdc.operators.sparse import SparseOperator
@@ -150,6 +155,11 @@ class Box(NamedTuple):
 @reg_modulus.register(Box)
 def box_modulus(reg):
     return reg.lambda2
+
+
+@reg_conjugate_gradient.register(Box)
+def box_conjugate_gradient(reg, j, w):
+    return min(max(w / reg.lambda2, -reg.radii[j]), reg.radii[j])
 
 
 @reg_prox.register(Box)

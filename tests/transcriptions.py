@@ -92,6 +92,10 @@ class Vectors:
         shrunk = np.sign(w) * np.maximum(np.abs(w) - self.lambda1, 0)
         return shrunk / (self.lam + kappa)
 
+    def first(self):
+        """argmin g, where methods begin."""
+        return self.conjugate_gradient(np.zeros(self.A.shape[1]))
+
     def rows(self, kappa=0.0):
         """The rows whose norms belong to the modulus lam + kappa."""
         return self.A
@@ -196,7 +200,7 @@ def algorithm_1(problem, tau, sigma, theta, boost, blocks, start=None):
     n, p = len(problem.b), len(problem.groups)
     tau, sigma = np.broadcast_to(tau, p), np.broadcast_to(sigma, n)
     theta, boost = (np.broadcast_to(each, len(blocks)) for each in (theta, boost))
-    x, y = np.zeros(problem.A.shape[1]), np.zeros(n)
+    x, y = problem.first(), np.zeros(n)
     if start is not None:
         x, y = problem.hidden(start[0]), start[1]
     xbar = x
@@ -285,7 +289,11 @@ def algorithm_3(Z, T, C, loss, lambda0, lam, taus, sigma, theta, boost, blocks):
     lams = np.array([lambda0] + [lam] * n_tasks)
     centre = np.zeros((n_tasks + 1, d, d))
     centre[0] = np.eye(d)
-    X, Xbar, y = np.zeros_like(C), np.zeros_like(C), np.zeros(n)
+    # argmin g: the papers leave open where to begin.
+    X = np.array([
+        positive_part(lams[j] * centre[j] - C[j] / n) / lams[j] for j in range(n_tasks + 1)
+    ])
+    Xbar, y = X, np.zeros(n)
     W, B = np.zeros_like(C), np.zeros_like(C)
     for I, J in blocks:
         new_y = y.copy()

@@ -20,7 +20,8 @@ def spdc(problem, batches):
     tau = np.sqrt(m * gamma / (n * lam)) / (2 * R)
     sigma = np.sqrt(n * lam / (m * gamma)) / (2 * R)
     theta = 1 - 1 / (n / m + R * np.sqrt(n / (m * lam * gamma)))
-    x = xbar = u = np.zeros(A.shape[1])
+    x = xbar = problem.first()
+    u = np.zeros(A.shape[1])
     y = np.zeros(n)
     for K in batches:
         change = np.zeros_like(x)
@@ -79,7 +80,7 @@ def saga(problem, blocks, draws, step="third"):
     """
     n, r, mu = len(problem.b), len(blocks), problem.lam
     L = smoothness(problem, blocks).max()
-    x = np.zeros(problem.A.shape[1])
+    x = problem.first()
     table = problem.slopes(x)                  # phi_i'(<a_i, phi_i>)
     for k in draws:
         batch = blocks[k]
@@ -106,7 +107,7 @@ def prox_svrg(problem, blocks, draws, average=True):
     """Xiao & Zhang 2014, Figure 1, uniform sampling, eta = 0.1/L, epochs of two passes."""
     n, r, length = len(problem.b), len(blocks), 2 * len(blocks)
     eta = 0.1 / smoothness(problem, blocks).max()
-    snapshot = np.zeros(problem.A.shape[1])
+    snapshot = problem.first()
     draws = iter(draws)
     while True:
         y = problem.slopes(snapshot)
@@ -130,7 +131,7 @@ def katyusha(problem, blocks, draws):
     tau2 = 1 / 2
     tau1 = min(np.sqrt(length * sigma) / np.sqrt(3 * L), 1 / 2)
     alpha = 1 / (3 * tau1 * L)
-    y = z = snapshot = np.zeros(problem.A.shape[1])
+    y = z = snapshot = problem.first()
     draws = iter(draws)
     while True:
         slopes = problem.slopes(snapshot)
@@ -175,8 +176,8 @@ def rpdg(problem, blocks, draws, uniform=False):
     """
     m = len(blocks)
     p, tau, eta, alpha = rpdg_constants(problem, blocks, uniform)
-    x = before = np.zeros(problem.A.shape[1])
-    points = np.zeros((m, len(x)))
+    x = before = problem.first()
+    points = np.tile(x, (m, 1))
 
     def gradient(k, point):                   # of f_k = F_k/m
         return batch_gradient(problem, blocks[k], m, problem.slopes(point)) / m
@@ -245,7 +246,7 @@ def apcg_primal(problem, blocks, draws):
     mu = np.min(low / L)
     L = np.maximum(L, high / np.sqrt(mu))
     alpha = np.sqrt(mu) / N
-    x = z = np.zeros(problem.A.shape[1])
+    x = z = problem.first()
     for k in draws:
         y = (x + alpha * z) / (1 + alpha)
         gradient = problem.A.T @ problem.slopes(y) / n + lam * y
@@ -323,7 +324,7 @@ def chambolle_pock_3(problem, n_iterations):
     mu = 2 * np.sqrt(problem.lam * delta) / np.linalg.norm(K, 2)
     tau, sigma = mu / (2 * problem.lam), mu / (2 * delta)
     theta = 1 / (1 + mu)
-    x = bar = np.zeros(K.shape[1])
+    x = bar = problem.first()
     y = np.zeros(n)
     for _ in range(n_iterations):
         c = y + sigma * K @ bar
@@ -344,7 +345,7 @@ def fista(problem, n_iterations):
     """
     n = len(problem.b)
     L = np.linalg.norm(problem.A, 2) ** 2 / (n * problem.gamma)
-    x = y = np.zeros(problem.A.shape[1])
+    x = y = problem.first()
     t = 1.0
     for _ in range(n_iterations):
         new = problem.prox(y - problem.A.T @ problem.slopes(y) / (n * L), 1 / L)
@@ -376,7 +377,7 @@ def asvrg_sp(problem, probabilities, batches, tau, length, epochs):
     L2, Lbar2 = lipschitz2(problem, probabilities)
     # Of the problem whose moduli are 1 + tau times those of M.
     sigma = (1 + tau) ** 2 / (L2 + 3 * Lbar2 / len(batches[0]))
-    x, y = np.zeros(A.shape[1]), np.zeros(n)
+    x, y = problem.first(), np.zeros(n)
     for t, batch in enumerate(batches):
         if t % (length * epochs) == 0:
             xbar, ybar = x, y

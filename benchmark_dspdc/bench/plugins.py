@@ -158,12 +158,15 @@ class MethodSolver(Carried, BaseSolver):
     sampling_strategy = "callback"
     stopping_criterion = RelativeGap()
 
+    #: Options that are shown also where they have their defaults.
+    always = ("m", "q")
+
     def __repr__(self):
-        # Defaults would hide what differs; the block sizes are always of interest.
         default = next(product_param(type(self).parameters))
+        settled = METHODS[self.method].settled(**self._parameters)
         shown = [
-            f"{name}={value}" for name, value in self._parameters.items()
-            if name in ("m", "q") or value != default[name]
+            f"{name}={settled[name]}" for name, value in self._parameters.items()
+            if name in self.always or value != default[name]
         ]
         return f"{self.name}[{','.join(shown)}]" if shown else self.name
 
@@ -222,7 +225,8 @@ class MethodSolver(Carried, BaseSolver):
 
     def _tuning(self):
         """How the options were found, as a number of `benchmark_dspdc.report.page.TUNING`."""
-        if self.options.get("adaptive") or any(is_auto(v) for v in self.options.values()):
+        settled = METHODS[self.method].settled(**self.options)
+        if settled.get("adaptive") or any(is_auto(settled.get(name)) for name in ("m", "q")):
             return SELF_TUNED
         default = next(product_param(type(self).parameters))
         return BY_HAND if self.options != default else 0

@@ -12,16 +12,19 @@ import math
 import numpy as np
 
 from ..engine.kernel_cache import njit
+from ..theory.setting import PART
 from ..theory.steps import iterations_per_nat
 
-#: Part of Lambda that steps are made with. At n = m and p = q a fourth is the product of steps
-#: that Chambolle and Pock prove; else it is what runs have borne.
-PART = 0.25
+#: Part of the curvature met that is assumed: what is left to do lies along flatter ways.
+CURVATURE = 0.5
 
 #: Observations in the time in which a run is predicted to get e times closer, and over how
 #: many such times they are averaged. Fewer of either followed the oscillations of x against y.
 OBSERVATIONS = 2
-MEMORY = 2.0
+MEMORY = 1.0
+
+#: How far one observation may lie from what is assumed, as a factor.
+FAR = 100.0
 
 #: Observations without any progress after which a run counts as failing, and how often it may.
 PATIENCE = 16
@@ -32,13 +35,14 @@ EXPLOSION = 1e6
 
 
 @njit
-def movement(new, old):
-    """|new - old|^2, and old = new."""
+def movement(new, old, weights):
+    """The sum over rows of weights_k |new_k - old_k|^2, and old = new."""
     total = 0.0
     for k in range(new.shape[0]):
-        change = new[k] - old[k]
-        total += change * change
-        old[k] = new[k]
+        for l in range(new.shape[1]):
+            change = new[k, l] - old[k, l]
+            total += weights[k] * change * change
+            old[k, l] = new[k, l]
     return total
 
 
@@ -84,7 +88,9 @@ class Curvature:
         self.follows, self.trusted = follows, True
         # More would make an iteration no better than max(r, s) allows.
         self.most = max(self.lam, self.Lambda * min(r, s) ** 2 / (self.gamma * self.n))
-        self.modulus = self.most if follows else self.lam
+        # n losses curve n directions at most: where x has more, some have only lam.
+        unknowns = problem.shape[1] * problem.operator.column_width
+        self.modulus = self.most if follows and self.n > unknowns else self.lam
         self.mean = None
         self.best, self.failing, self.failures = math.inf, 0, 0
         self.first = None
@@ -109,12 +115,15 @@ class Curvature:
         if not (math.isfinite(dx2) and math.isfinite(dy2)):
             self.blown_up = True
             self._fail(times=FAILURES)
-        elif dx2 > 0.0 and dy2 > 0.0:
+        elif dx2 > 0.0 or dy2 > 0.0:
             self._check_progress(dx2, dy2)
-            new = math.log(self.gamma * dy2 / (self.n * dx2))
+            # One of the two may rest, as y where all losses are at their kinks: then the other
+            # is to have longer steps, but not at once.
+            met = self.gamma * dy2 / (self.n * dx2) if dx2 > 0.0 else math.inf
+            new = math.log(min(max(met, self.modulus / FAR), self.modulus * FAR))
             kept = math.exp(-self.period / (self.memory * self.per_nat))
             self.mean = new if self.mean is None else kept * self.mean + (1.0 - kept) * new
-            estimate = self.lam + math.exp(min(self.mean, 500.0))
+            estimate = self.lam + CURVATURE * math.exp(self.mean)
             if self.follows:
                 self.modulus = float(np.clip(estimate, self.lam, self.most))
         if not self.trusted:
@@ -123,6 +132,8 @@ class Curvature:
 
     def _check_progress(self, dx2, dy2):
         """Movement an iteration has to fall; the product is the same for all units of x and y."""
+        if dx2 == 0.0 or dy2 == 0.0:
+            return
         now = math.sqrt(dx2) * math.sqrt(dy2) / self.period ** 2
         self.first = now if self.first is None else self.first
         self.blown_up = now > self.first

@@ -207,6 +207,7 @@ class APCG(AcceleratedMethod):
 
     name = "apcg"
     family = "dual coordinate"
+    moves_x = False
     requires = (dual_prox, nearest_in_domain)
     _average_cost = staticmethod(dual_pair_cost)
 

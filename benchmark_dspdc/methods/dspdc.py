@@ -11,28 +11,21 @@ import time
 
 import numpy as np
 
-from ..engine.checks import check_flag, choose
+from ..engine.checks import check_flag, choose, is_auto
 from ..engine.threads import check_threads
 from ..theory import steps as formulas
 from ..theory.block_sizes import calibrated
 from ..theory.coupling_constant import GIVEN, HEURISTIC, budget, check_kind, row_block_shares
 from ..theory.importance import check_sampling, dspdc_plan
-from ..theory.setting import AT_ONCE, dspdc_setting
+from ..theory.setting import AT_ONCE, PRACTICE, dspdc_setting, practice
 from .adaptive import Curvature, movement
 from .loop import LoopMethod
 
+#: Columns whose units differ by more than this factor have steps of their own.
+UNEVEN = 3.0
 
-def check_steps(steps, order, sampling, probabilities):
-    """Raise unless blocks can have steps and an order like these."""
-    choose(steps, ("theorem", "block"), "steps")
-    choose(order, ("random", "permuted"), "order")
-    if (sampling, probabilities) != ("partition", "uniform"):
-        for value, name, usual in ((steps, "steps", "theorem"), (order, "order", "random")):
-            if value != usual:
-                raise ValueError(
-                    f"{name}={value!r} is for the blocks of a partition that are equally likely, "
-                    f"got sampling={sampling!r}, probabilities={probabilities!r}"
-                )
+#: Entries of a column that tell its unit.
+COMMON = 30
 
 
 class DSPDC(LoopMethod):
@@ -60,19 +53,23 @@ class DSPDC(LoopMethod):
     heuristic_scale : float
         Factor of the heuristic m q max_i |A_i|^2 / p. The paper's R^2 in that
         place is left over from an earlier version of it; 1 is its intent.
-    steps : {"theorem", "block"}
-        The paper's, one for all coordinates; or for every dual block a step by its own
-        norm, with the product of the two steps split so that x follows y where the
-        coupling is weak (docs/steps.md). Theorem 1 covers both if the norms are exact.
-    order : {"random", "permuted"}
-        Blocks drawn independently, as the theorems have it, or each once an epoch, which
-        is practice; with "permuted" a run has no ``info["rate"]``.
-    adaptive : bool
-        Steps by the curvature that the run meets in place of lam, and by a
-        fourth of Lambda; see `benchmark_dspdc.methods.adaptive`. Theorem 1
-        then holds only after a run has failed to move less and less, when its
-        own steps are taken for good. With Lambda="auto" that is only estimated
-        until then.
+    steps : {"auto", "block", "theorem"}
+        For every dual block a step by its own norm, with the product of the two steps split so
+        that x follows y where the coupling is weak (docs/steps.md); or the paper's, one for all.
+        Theorem 1 covers both if the norms are exact. "auto" is "block", but "theorem" for
+        subsets, with importance and where Lambda is given; likewise the next two.
+    order : {"auto", "permuted", "random"}
+        Blocks each once an epoch, which is practice, or drawn independently, as the theorems have
+        it; with "permuted" a run has no ``info["rate"]``.
+    adaptive : "auto" or bool
+        Steps that balance what x and y move, and by a part of Lambda; see
+        `benchmark_dspdc.methods.adaptive`. Theorem 1 then holds only after a run has failed to
+        move less and less, when its own steps are taken for good. With Lambda="auto" that is only
+        estimated until then. Without it (False) steps are made with lam.
+    column_steps : "auto" or bool
+        Primal steps tau_j by one over the mean square root of the entries of column j that are not
+        zero, for columns in units of their own; "auto" where these differ by a factor of more than
+        `UNEVEN` and steps are by block.
     threads : int
         Work on an iteration with so many threads at once, if it is long enough
         for that (some 10 us) and a product with single rows or columns of A;
@@ -105,83 +102,142 @@ class DSPDC(LoopMethod):
     #: What steps follow, if they are adaptive.
     _curvature = None
 
+    #: How heavy the block is that steps are made for, beside the heaviest.
+    _usual = 1.0
+
+    #: Primal steps of the columns beside the shortest, if they are not alike.
+    _columns = None
+
     @classmethod
     def validate(cls, problem, **options):
         super().validate(problem, **options)
         check_kind(options.get("Lambda", "auto"))
         check_sampling(
             options.get("probabilities", "uniform"), options.get("sampling"),
-            options.get("Lambda", "auto"), options.get("adaptive", False),
+            options.get("Lambda", "auto"), cls.settled(**options).get("adaptive", False),
         )
 
+    @classmethod
+    def settled(cls, **options):
+        given = {name: options[name] for name in PRACTICE if name in options}
+        return options | dict(zip(PRACTICE, practice(**given), strict=False))
+
     def setup(self, seeds, m="auto", q="auto", sampling="partition", theorem=1, Lambda="auto",
-              heuristic_scale=1.0, adaptive=False, probabilities="uniform", calibrate=False,
-              threads=1, steps="theorem", order="random"):
+              heuristic_scale=1.0, adaptive="auto", probabilities="uniform", calibrate=False,
+              threads=1, steps="auto", order="auto", column_steps="auto"):
         choose(theorem, (1, 2), "theorem")
-        check_steps(steps, order, sampling, probabilities)
+        steps, order, adaptive = practice(
+            steps, order, adaptive, sampling, probabilities, Lambda
+        )
         threads = check_threads(threads)
-        adaptive = check_flag(adaptive, "adaptive")
         prices = None
         if check_flag(calibrate, "calibrate"):
             prices = calibrated(self.problem, self._iteration_time)
         check_sampling(probabilities, sampling, Lambda, adaptive)
         by_importance = probabilities == "importance"
+        self._columns = self._column_steps(column_steps, steps)
+        # Norms are those of A with its columns in the units of the steps.
+        measured = self.problem.weighted(self._columns)
         setting = dspdc_setting(
-            self.problem, seeds, m, q, sampling, Lambda, heuristic_scale, adaptive, prices,
-            constant=not by_importance,
+            measured, seeds, m, q, sampling, Lambda, heuristic_scale, adaptive, prices,
+            constant=not by_importance, steps=steps,
         )
         self.info.update(setting.info)
         if by_importance:
             plan = dspdc_plan(self.problem, setting.dual, setting.primal, theorem)
             self._start_by(plan, seeds, threads)
-        else:
+            return
+        self.info.update(
+            Lambda=setting.constant.value, Lambda_kind=setting.constant.kind, theorem=theorem,
+            adaptive=adaptive, steps=steps, order=order, column_steps=self._columns is not None,
+        )
+        limit = 0.0 if adaptive else AT_ONCE / measured.operator.norm_price
+        if Lambda == "partition":
             # Whoever asks for the constant of the partition may wait for those of its blocks.
-            exact = Lambda == "partition"
-            self._start_with(setting, seeds, theorem, adaptive, threads, steps, order, exact)
+            limit = budget(measured.operator)
+        known = self._weigh(measured.operator, setting, steps, limit)
+        self._start_with(setting, seeds, known, threads)
 
-    def _start_with(self, setting, seeds, theorem, adaptive, threads, steps, order, exact):
+    def _column_steps(self, wanted, steps):
+        """Steps of the columns beside the shortest; None if they are all alike."""
+        operator = self.problem.operator
+        if is_auto(wanted):
+            wanted = steps == "block" and operator.column_width == 1 and "maybe"
+        elif check_flag(wanted, "column_steps") and (steps, operator.column_width) != ("block", 1):
+            raise ValueError(
+                "column_steps=True is for columns of numbers and steps='block', got "
+                f"steps={steps!r} and {operator.kind}"
+            )
+        if not wanted:
+            return None
+        counts = operator.column_counts
+        units = np.sqrt(operator.column_norms2 / np.maximum(counts, 1))
+        # The few entries of a rare column say little of its unit.
+        common = units[(units > 0.0) & (counts >= min(COMMON, counts.max()))]
+        if len(common) == 0 or (wanted == "maybe" and common.max() <= UNEVEN * common.min()):
+            return None
+        units[units == 0.0] = units.max()
+        return units.max() / units
+
+    def _weigh(self, operator, setting, steps, limit):
+        """Find how heavy each dual block is, if that matters; whether that is exact."""
+        dual, known = setting.dual, True
+        self._shares = np.ones(self.problem.shape[0])
+        if steps == "block":
+            shares, known = row_block_shares(operator, dual, setting.primal, limit)
+            self._shares[dual.order] = np.repeat(shares, np.diff(dual.starts))
+        return known
+
+    def _start_with(self, setting, seeds, known, threads):
         """Begin a run with blocks that are equally likely."""
         constant, dual, primal = setting.constant, setting.dual, setting.primal
+        theorem, adaptive, order = (self.info[k] for k in ("theorem", "adaptive", "order"))
         r, s = dual.inverse_probability, primal.inverse_probability
-        self.info.update(
-            Lambda=constant.value, Lambda_kind=constant.kind, theorem=theorem, adaptive=adaptive,
-            steps=steps, order=order,
-        )
-        self._shares, known = None, True
-        if steps == "block":
-            operator = self.problem.operator
-            limit = budget(operator) if exact else AT_ONCE / operator.norm_price
-            shares, known = row_block_shares(operator, dual, primal, limit)
-            self._shares = np.empty(self.problem.shape[0])
-            self._shares[dual.order] = np.repeat(shares, np.diff(dual.starts))
         first, iterations = self._steps(r, s, constant.value, self.problem.lam)
         covered = constant.is_bound and known
         if covered and order == "random" and not adaptive:
             self.info.update(rate=1.0 / (theorem * iterations))
 
         def start():
-            self._start(seeds, dual, primal, first, threads=threads, order=order)
+            self._start(
+                seeds, dual, primal, self._by_column(first), threads=threads, order=order
+            )
             self._set_steps(first)
         start()
         if adaptive or (not covered and constant.kind not in (GIVEN, HEURISTIC)):
-            self._curvature = Curvature(self.problem, r, s, constant.value, follows=adaptive)
+            # Practice is made for the usual block, the theorem for the heaviest.
+            self._usual = float(self._shares.mean()) if adaptive else 1.0
+            bound = self._usual * constant.value
+            self._curvature = Curvature(self.problem, r, s, bound, follows=adaptive)
             self._certified, self._restart = setting.certified, start
             self._seen = self._loop.point.x.copy(), self._loop.point.y.copy()
+            self._units = self._loop.arranged(1.0 / self._column_weights(), self._shares)
             self._adapt()
+
+    def _column_weights(self):
+        """Primal steps beside each other."""
+        if self._columns is not None:
+            return self._columns
+        return getattr(self.problem.reg, "weights", np.ones(self.problem.shape[1]))
 
     def _steps(self, r, s, Lambda, modulus):
         """Steps of these blocks, and the K of their rate 1 - 1/K."""
         n, theorem = self.problem.shape[0], self.info["theorem"]
         values = n, r, s, Lambda, modulus, self.problem.gamma, theorem
-        if self._shares is not None:
+        if self.info["steps"] == "block":
             return formulas.dspdc_split(*values)
         return formulas.dspdc(*values), 1.0 / (theorem * formulas.dspdc_rate(*values))
 
+    def _by_column(self, steps):
+        return steps if self._columns is None else steps._replace(tau=steps.tau * self._columns)
+
     def _set_steps(self, steps):
         """Go on with other steps; a dual block that is lighter has a longer one."""
-        self._loop.set_steps(steps)
-        if self._shares is not None:
-            self._loop.set_rho(self.problem.shape[0] / steps.sigma * self._shares)
+        self._loop.set_steps(self._by_column(steps))
+        self._loop.info.update(tau=steps.tau)
+        if self.info["steps"] == "block":
+            n = self.problem.shape[0]
+            self._loop.set_rho(n / (steps.sigma * self._usual) * self._shares)
 
     def _start_by(self, plan, seeds, threads):
         """Begin a run by importance."""
@@ -232,21 +288,20 @@ class DSPDC(LoopMethod):
             self._loop.renew()
         if not trusted:
             constant = self._certified()
-            self._curvature.bound = constant.value
+            self._curvature.bound, self._usual = constant.value, 1.0
             self.info.update(Lambda=constant.value, Lambda_kind=constant.kind)
         self._adapt()
 
     def _movements(self, since):
-        """|x - x_seen|^2 and |y - y_seen|^2; then x and y are what was seen."""
-        x, y = since
+        """|x - x_seen|^2 and |y - y_seen|^2, which then are x and y.
+
+        A coordinate whose step is longer than those of others counts less.
+        """
         point = self._loop.point
-        dy2 = movement(point.y, y)
-        weights = getattr(self.problem.reg, "weights", None)
-        if weights is None:
-            return movement(point.x, x), dy2
-        # Blocks count in units in which their moduli are alike.
-        blocks = zip(point.x, x, weights, strict=True)
-        return sum(movement(new.ravel(), old.ravel()) / w for new, old, w in blocks), dy2
+        return [
+            movement(new.reshape(len(new), -1), old.reshape(len(new), -1), weights)
+            for new, old, weights in zip((point.x, point.y), since, self._units, strict=True)
+        ]
 
     def _adapt(self):
         seen = self._curvature

@@ -205,6 +205,7 @@ class DualAscentMethod(Method):
     """A method that is this loop, made by `setup` as `_ascent`, or one around it."""
 
     family = "dual coordinate"
+    moves_x = False
     requires = (dual_prox,)
     _ascent = None
 

@@ -31,7 +31,7 @@ SUMMING = 8
 
 
 class Loop:
-    """A run of `benchmark_dspdc.state.iteration.iterate`, from x = 0 and y = 0 or a start on.
+    """A run of `benchmark_dspdc.state.iteration.iterate`, from argmin g and y = 0 or a start on.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Loop:
         """Go on with another rho of the dual steps, a number or one a coordinate."""
         self.rule = Ascent(self.problem.loss, self._in_order(rho, self.y_order))
 
-    def arranged_rows(self, values):
-        """Values of dual coordinates as the kernel has them."""
-        return self._in_order(values, self.y_order)
+    def arranged(self, of_x, of_y):
+        """Values of primal and of dual coordinates as the kernel has them."""
+        return self._in_order(of_x, self.x_order), self._in_order(of_y, self.y_order)
 
     @staticmethod
     def _in_order(values, order):
@@ -150,7 +150,8 @@ class Loop:
         """Compute afresh what is kept for the point; one pass."""
         operator = self.problem.operator
         load(self.state, operator, self.x_order, self.y_order)
-        self.counters[0] += operator.multiply_adds
+        if self.info["keep"] == "columns" or self.point.y.any():
+            self.counters[0] += operator.multiply_adds
 
     @property
     def x(self):

@@ -17,6 +17,7 @@ from ..model.losses import (
 )
 from ..model.regularizers import (
     conjugate_blocks,
+    conjugate_point,
     into_domain,
     reg_conjugate_gradient,
     reg_modulus,
@@ -72,6 +73,13 @@ def start_of(problem, x=None, y=None):
     return Start(x, problem.dual_from_primal(x) if y is None else y)
 
 
+def least_of_g(problem):
+    """The `Start` at x = argmin g and y = 0; None where that is zero too."""
+    x = np.empty(problem.x_shape)
+    conjugate_point(problem.reg, np.zeros(problem.x_shape), x)
+    return Start(x, np.zeros(problem.shape[0])) if x.any() else None
+
+
 class Method(ABC):
     """A method on a problem, from its starting point on.
 
@@ -84,7 +92,7 @@ class Method(ABC):
     problem : Problem
     seed : int
     start : Start or None
-        Where to begin; None for x = 0 and y = 0.
+        Where to begin; None for x = argmin g and y = 0.
     moduli : {"each", "least"}
         For blocks with different moduli lam_j of strong convexity: step sizes
         by each block's own, tau_j = tau/lam_j with the norms of the blocks
@@ -110,6 +118,9 @@ class Method(ABC):
     #: One of `benchmark_dspdc.report.looks.FAMILIES`.
     family = None
 
+    #: Whether the method has an x of its own, and not only one that belongs to its y.
+    moves_x = True
+
     #: Block sizes for which "auto" may be given.
     chooses = ()
 
@@ -119,7 +130,7 @@ class Method(ABC):
     @single_threaded
     def __init__(self, problem, seed=0, moduli="each", start=None, **options):
         self.problem = problem.for_steps(moduli)
-        self.start = start
+        self.start = least_of_g(self.problem) if start is None and self.moves_x else start
         self.iterations = 0
         self.info = {}
         # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions
@@ -135,6 +146,11 @@ class Method(ABC):
         for name, total in (("m", n), ("q", p)):
             if name in options and not (name in cls.chooses and is_auto(options[name])):
                 block_size(options[name], total, name)
+
+    @classmethod
+    def settled(cls, **options):
+        """The options, and in place of "auto" what that is for them on any problem."""
+        return options
 
     @abstractmethod
     def setup(self, seeds): ...

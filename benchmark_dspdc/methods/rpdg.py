@@ -53,7 +53,8 @@ class RPDG(LoopMethod):
         loop = self._start(seeds, dual, whole, formulas.Steps(1.0 / eta, float("inf"), alpha))
         points = np.zeros(self.problem.shape[0])
         if self.start is not None:
-            points[:] = loop.arranged_rows(self.problem.operator.matvec(self.start.x))
+            x = self.start.x
+            _, points[:] = loop.arranged(x, self.problem.operator.matvec(x))
         loop.rule = Averaged(self.problem.loss, points, tau)
         loop.begin_at(loop.point.x)
 

@@ -49,6 +49,10 @@ class SPDC(DSPDC):
     name = "spdc"
     chooses = ()
 
+    @classmethod
+    def settled(cls, **options):
+        return options
+
     def setup(self, seeds, m=1, steps="authors", sampling="partition",
               probabilities="uniform", threads=1, **dspdc_options):
         choose(steps, ("authors", "dspdc", "block"), "steps")
@@ -62,8 +66,9 @@ class SPDC(DSPDC):
             )
         if steps != "authors":
             kind = {"dspdc": "theorem", "block": "block"}[steps]
+            options = dict(order="random", adaptive=False, column_steps=False) | dspdc_options
             super().setup(seeds, m=m, q=p, sampling=sampling, probabilities=probabilities,
-                          threads=threads, steps=kind, **dspdc_options)
+                          threads=threads, steps=kind, **options)
             self.info.update(steps=steps)
             return
         if dspdc_options:

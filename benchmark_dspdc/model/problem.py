@@ -199,6 +199,12 @@ class Problem:
         operator = self.operator if weights is None else self.operator.weighted(weights)
         return Problem(operator, self.b, self.loss, reg)
 
+    def weighted(self, weights):
+        """The problem with the norms of A diag(weights)^(1/2), for constants alone; None is 1."""
+        if weights is None:
+            return self
+        return Problem(self.operator.weighted(weights), self.b, self.loss, self.reg)
+
     def miniature(self):
         """A tiny problem with the same types, for compiling."""
         operator = self.operator.miniature()

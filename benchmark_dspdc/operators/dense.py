@@ -39,6 +39,10 @@ class DenseOperator(StoredOperator):
     def column_norms2(self):
         return np.einsum("ij,ij->j", self.A, self.A)
 
+    @cached_property
+    def column_counts(self):
+        return np.count_nonzero(self.A, axis=0)
+
     @property
     def entries(self):
         return self.A
@@ -63,6 +67,9 @@ class DenseOperator(StoredOperator):
         if size >= A.shape[1]:
             return float(norms2.max())
         return largest_head_of_rows(norms2, A.shape[1], size, lambda rows: A[rows])
+
+    def weighted(self, weights):
+        return DenseOperator(self.A * np.sqrt(weights))
 
     def miniature(self):
         return DenseOperator(np.eye(4))

@@ -165,6 +165,10 @@ class FactorizedOperator(Operator):
     def norm2_bound(self):
         return np.inf
 
+    def weighted(self, weights):
+        U, V = self.entries
+        return FactorizedOperator(U, V * np.sqrt(weights))
+
     def miniature(self):
         return FactorizedOperator(np.eye(4), np.eye(4))
 

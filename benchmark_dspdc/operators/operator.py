@@ -79,6 +79,15 @@ class Operator(ABC):
     def column_norms2(self):
         """|A^j|^2 for every column."""
 
+    @property
+    def column_counts(self):
+        """Entries of every column that are not zero."""
+        return np.full(self.shape[1], self.shape[0])
+
+    def weighted(self, weights):
+        """A diag(weights)^(1/2), for norms alone."""
+        raise NotImplementedError
+
     # For constants. `transposed` exchanges the roles of rows and columns, and
     # `budget` is the number of multiply-adds that an answer may take.
 

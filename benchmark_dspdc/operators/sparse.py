@@ -52,6 +52,10 @@ class SparseOperator(StoredOperator):
     def column_norms2(self):
         return np.asarray(self._squares.sum(axis=0)).ravel()
 
+    @cached_property
+    def column_counts(self):
+        return np.bincount(self.csr.indices, minlength=self.shape[1])
+
     @property
     def entries(self):
         return self.csr
@@ -80,6 +84,11 @@ class SparseOperator(StoredOperator):
     def largest_head(self, size, transposed, budget):
         rows = self.columns if transposed else self.rows
         return _largest_head(rows.data, rows.indptr, size)
+
+    def weighted(self, weights):
+        scaled = self.csr.copy()
+        scaled.data *= np.sqrt(weights)[scaled.indices]
+        return SparseOperator(scaled)
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))

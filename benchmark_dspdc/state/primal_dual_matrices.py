@@ -155,7 +155,7 @@ def cost_of_matrix_rows(state, rows, columns):
 @load.register(BlockRows)
 def load_matrices(state, operator, x_order, y_order):
     pack(state.point.x, state.xbar)
-    state.w[:] = operator.rmatvec_packed(state.point.y)
+    state.w[:] = operator.rmatvec_packed(state.point.y) if state.point.y.any() else 0.0
     state.kept = state.w.copy()
 
 

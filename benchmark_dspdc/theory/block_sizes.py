@@ -18,7 +18,7 @@ from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
 from ..state import primal_dual_cost
 from ..state.lazy import moves_lazily
-from .steps import iterations_per_nat
+from .steps import iterations_per_nat, split_iterations
 
 #: Rows that Lambda is estimated from, at most.
 SAMPLE = 128
@@ -107,6 +107,8 @@ def iteration_seconds(operator, loss, m, q, prices=None):
 def estimated_root(operator, rng):
     """A function of (m, q) that estimates sqrt(Lambda) for random blocks of those sizes.
 
+    With ``usual=True`` the norm of a usual block is estimated in place of the largest.
+
     Norms of blocks of random rows grow like alpha + beta sqrt(m), alpha being
     due to single rows and beta to what rows have in common; the same for
     columns. The four numbers of the product of both come from single entries,
@@ -122,14 +124,15 @@ def estimated_root(operator, rng):
     span = math.sqrt(len(rows)) - 1.0 if len(rows) > 1 else 1.0
     breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
 
-    def root(m, q):
+    def root(m, q, usual=False):
         up, along = (np.sqrt(m) - 1.0) / span, (np.sqrt(q) - 1.0) / breadth
-        heaviest = entry + along * (row - entry)
-        usual = usual_entry + along * (usual_row - usual_entry)
+        of_rows = usual_entry + along * (usual_row - usual_entry)
         last = column + along * (whole - column)
-        return np.maximum(*(
-            first + up * np.maximum(last - first, 0.0) for first in (heaviest, usual)
-        ))
+        found = of_rows + up * np.maximum(last - of_rows, 0.0)
+        if usual:
+            return found
+        heaviest = entry + along * (row - entry)
+        return np.maximum(heaviest + up * np.maximum(last - heaviest, 0.0), found)
 
     return root
 
@@ -147,25 +150,28 @@ def _sizes(value, total, name):
 
 
 @single_threaded
-def choose_blocks(problem, root, m="auto", q="auto", prices=None):
+def choose_blocks(problem, root, m="auto", q="auto", prices=None, steps="theorem", part=1.0):
     """The pair (m, q) of the least predicted time; what is given in place of "auto" is kept.
 
     `root` is of `estimated_root`, and `prices` are those of the parts of an iteration, None for
-    the stored ones.
+    the stored ones. Where every block has a step of its own (``steps="block"``) the usual block
+    counts and not the heaviest; `part` is the part of Lambda that steps are made with.
     """
     operator = problem.operator
     n, p = operator.shape
     ms, qs = np.meshgrid(_sizes(m, n, "m"), _sizes(q, p, "q"), indexing="ij")
     ms, qs = ms.ravel(), qs.ravel()
-    roots = root(ms, qs)
+    by_block = steps == "block"
+    Lambda = root(ms, qs, usual=by_block) ** 2
     # Blocks of a partition are balanced, so that their number decides.
     r, s = np.ceil(n / ms), np.ceil(p / qs)
-    per_nat = iterations_per_nat(r, s, roots ** 2 / (problem.lam * problem.gamma * n))
+    scale = part * Lambda / (problem.lam * problem.gamma * n)
+    per_nat = split_iterations(r, s, scale) if by_block else iterations_per_nat(r, s, scale)
     iterations = per_nat * math.log(1.0 / ACCURACY)
     seconds = iterations * iteration_seconds(operator, problem.loss, n / r, p / s, prices)
     best = int(np.argmin(seconds))
     return Choice(
-        int(ms[best]), int(qs[best]), float(roots[best] ** 2), float(iterations[best]),
+        int(ms[best]), int(qs[best]), float(Lambda[best]), float(iterations[best]),
         float(seconds[best]), len(ms),
     )
 

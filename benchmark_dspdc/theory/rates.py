@@ -35,11 +35,11 @@ from ..state import dual_cost, dual_pair_cost, primal_dual_cost, primal_pair_cos
 from ..state.single_entries import entries_of
 from .constants import constants
 from .coupling_constant import column_blocks_norm2, normalised_norms2, row_blocks_norm2
-from .setting import dspdc_setting
+from .setting import PRACTICE, dspdc_setting, practice
 from .steps import iterations_per_nat
 
-#: Options of DSPDC that decide on its blocks and its constant.
-SETTING = ("m", "q", "sampling", "Lambda", "heuristic_scale", "adaptive")
+#: Options of DSPDC that decide on its blocks and its constant, beside its practice.
+SETTING = ("m", "q", "sampling", "Lambda", "heuristic_scale")
 
 
 class Letters:
@@ -57,6 +57,9 @@ class Letters:
             if method == "spdc":
                 asked = {"m": 1} | asked | {"q": self.p}
             own = method == "dspdc" or options.get("steps") == "dspdc"
+            if method == "dspdc":
+                given = {k: options[k] for k in PRACTICE if k in options}
+                asked["steps"], _, asked["adaptive"] = practice(**given)
             setting = dspdc_setting(problem, np.random.SeedSequence(0), **asked, constant=own)
             self._take_blocks(setting.dual, setting.primal)
             self.K_qm = self.K(setting.constant.value if own else math.nan)

@@ -66,19 +66,30 @@ def dspdc_split(n, r, s, Lambda, lam, gamma, theorem=1):
     iterations : float
         K.
     """
-    paper = dspdc(n, r, s, Lambda, lam, gamma, theorem)
-    q1, q2 = s / (2.0 * lam * paper.tau), n * r / (2.0 * gamma * paper.sigma)
-    product = r * r * s * s * Lambda / (lam * gamma * n)
-    if r >= s and q2 < LEAST_SHARE * r:
-        q2 = LEAST_SHARE * r
-        q1 = product / q2
-    elif s > r and q1 < LEAST_SHARE * s:
-        q1 = LEAST_SHARE * s
-        q2 = product / q1
+    q1, q2 = (float(q) for q in _split(r, s, Lambda / (lam * gamma * n)))
     K = max(s + q1, r + q2)
     tau = s / (2.0 * lam * max(q1, 1e-15))
     sigma = n * r / (2.0 * gamma * max(q2, 1e-15))
     return Steps(tau, sigma, s * (1.0 - 1.0 / (theorem * K))), K
+
+
+def split_iterations(r, s, scale):
+    """K of `dspdc_split` for scale = Lambda/(lam gamma n), also for arrays."""
+    q1, q2 = _split(r, s, scale)
+    return np.maximum(s + q1, r + q2)
+
+
+def _split(r, s, scale):
+    """Q1 and Q2 of `dspdc_split`."""
+    product = r * r * s * s * scale
+    # The paper's, Q1 - Q2 = r - s, each from a sum of terms of equal sign.
+    large = 0.5 * (abs(r - s) + np.sqrt((r - s) ** 2 + 4.0 * product))
+    small = product / np.maximum(large, 1e-300)
+    # The smaller belongs to the side with more blocks.
+    least = LEAST_SHARE * np.maximum(r, s)
+    large = np.where(small < least, product / least, large)
+    small = np.maximum(small, least)
+    return np.where(r >= s, large, small), np.where(r >= s, small, large)
 
 
 def dspdc_rate(n, r, s, Lambda, lam, gamma, theorem=1):
