@@ -270,15 +270,21 @@ def line(other):
 @njit(inline=True)
 def _first_in_line(sampler, state, ahead):
     """The block that was drawn first; another one joins the line."""
-    last = ahead.shape[0] - 2
     if ahead[0] < 0:
-        for k in range(0, last + 2, 2):
-            _put(sampler, any_block(sampler, state), ahead, k)
+        _fill(sampler, state, ahead)
+    last = ahead.shape[0] - 2
     lo, hi = ahead[0], ahead[1]
     for k in range(last):
         ahead[k] = ahead[k + 2]
     _put(sampler, any_block(sampler, state), ahead, last)
     return lo, hi
+
+
+@njit(cache=False)
+def _fill(sampler, state, ahead):
+    # Once in a run, so it is kept out of the loops that draw.
+    for k in range(0, ahead.shape[0], 2):
+        _put(sampler, any_block(sampler, state), ahead, k)
 
 
 @njit(inline=True)
