@@ -281,12 +281,12 @@ def settled_x(algorithm):
 def with_forced_block(make, before, k):
     """x after some iterations, and after one more with the k-th block.
 
-    Partitions draw one block ahead, which is where the block is put.
+    Partitions draw blocks ahead; the first of them is replaced.
     """
     algorithm = make()
     algorithm.advance(before)
     old, blocks = settled_x(algorithm), algorithm._loop.blocks
-    blocks.dual_ahead[:] = blocks.dual.starts[k:k + 2]
+    blocks.dual_ahead[:2] = blocks.dual.starts[k:k + 2]
     algorithm.advance(1)
     return old, settled_x(algorithm)
 

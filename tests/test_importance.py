@@ -183,9 +183,9 @@ def test_the_mean_over_all_blocks_is_the_full_step(method, options):
     for k in range(len(p)):
         for l in range(len(q)):
             one = at_40()
-            one._loop.blocks.dual_ahead[:] = dual.starts[k:k + 2]
+            one._loop.blocks.dual_ahead[:2] = dual.starts[k:k + 2]
             if len(q) > 1:
-                one._loop.blocks.primal_ahead[:] = primal.starts[l:l + 2]
+                one._loop.blocks.primal_ahead[:2] = primal.starts[l:l + 2]
             one.advance(1)
             I = dual.order[dual.starts[k]:dual.starts[k + 1]]
             J = columns[primal.starts[l]:primal.starts[l + 1]]

@@ -15,7 +15,16 @@ from benchmark_dspdc.model.regularizers import (
     reg_threshold,
     reg_value,
 )
-from benchmark_dspdc.model.regularizers.coasting import coast, coast_and_add, coasting, phase
+from benchmark_dspdc.model.regularizers.coasting import (
+    LONG,
+    TABLE,
+    coast,
+    coast_and_add,
+    coasting,
+    phase,
+    powers_of,
+    sum_of_sums,
+)
 from benchmark_dspdc.state.trackers import Blended, _glide
 
 KINDS = [ElasticNet, NonNegative]
@@ -114,6 +123,18 @@ def test_coasting_is_one_step_after_the_other(
         powers = a ** np.arange(k + 1)
         sums = np.append(0.0, np.cumsum(tau * powers[1:]))
         np.testing.assert_allclose(powers * x - drift * sums, path[:k + 1], atol=tol)
+
+
+@pytest.mark.parametrize("lam", [1e-9, 1e-6, 1e-2])
+def test_tables_have_what_is_computed_beyond_them(lam):
+    looked_up, computed = coasting(0.3, lam), coasting(np.array([0.3]), lam)
+    end = TABLE * LONG
+    for k in (0, 1, TABLE - 1, TABLE, TABLE ** 2 + 1, 7 * TABLE ** 2 - 1, end - 1, end, 3 * end):
+        expected = np.exp(-computed.rate[0] * k), -np.expm1(-computed.rate[0] * k) / lam
+        np.testing.assert_allclose(powers_of(looked_up, 0, k), expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            sum_of_sums(looked_up, 0, k), sum_of_sums(computed, 0, k), rtol=1e-9
+        )
 
 
 @every_kind

@@ -6,13 +6,17 @@ from scipy.stats import chisquare
 
 from benchmark_dspdc.engine.kernel_cache import njit
 from benchmark_dspdc.engine.sampling import (
+    FAR,
     below,
     block_size,
     draw,
     generator,
+    line,
     partition,
+    permuted,
     subset,
     uniform,
+    weighted,
 )
 
 
@@ -76,6 +80,25 @@ def test_successive_partition_blocks_are_independent():
     index = ranges[:, 0] // 10
     pairs = np.bincount(3 * index[:-1] + index[1:], minlength=9)
     assert chisquare(pairs).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("make", [lambda blocks: blocks, permuted, lambda blocks: weighted(
+    blocks, np.arange(1.0, 6.0) / 15.0
+)], ids=["partition", "permuted", "weighted"])
+def test_a_long_line_gives_the_same_blocks_and_tells_those_that_come(make):
+    blocks = partition(13, 3, np.random.default_rng(0))
+    short, long = line(subset(9, 2)), line(partition(9, 9, np.random.default_rng(0)))
+    assert (len(short), len(long)) == (2, 2 * FAR)
+    drawn, told = [], []
+    for ahead in (short, long):
+        sampler, state = make(blocks), generator(7)
+        drawn.append([draw(sampler, state, ahead) for _ in range(60)])
+    for _ in range(FAR):
+        told.append(tuple(long[:2]))
+        draw(sampler, state, long)
+    sampler, state, ahead = make(blocks), generator(7), line(subset(9, 2))
+    assert drawn[0] == drawn[1]
+    assert [draw(sampler, state, ahead) for _ in range(60 + FAR)][60:] == told
 
 
 @pytest.mark.parametrize("size", [1, 3, 10])

@@ -365,7 +365,7 @@ def one_draw_for_both(algorithm):
     assert len(dual) == len(primal)
     if blocks.dual_ahead[0] >= 0:
         k = np.searchsorted(dual, blocks.dual_ahead[0])
-        blocks.primal_ahead[:] = primal[k:k + 2]
+        blocks.primal_ahead[:2] = primal[k:k + 2]
 
 
 def ones(n, lam, b=1.0, operator="dense"):

@@ -28,6 +28,10 @@ import numpy as np
 from .dispatch import generic
 from .kernel_cache import njit
 
+#: How many blocks ahead are drawn where that changes no sequence: what they need can then be
+#: fetched in stages.
+FAR = 8
+
 
 class Partition(NamedTuple):
     """Blocks ``order[starts[k]:starts[k + 1]]``; order None is the identity."""
@@ -244,30 +248,64 @@ def shuffle_head(order, size, state):
 def draw(sampler, state, ahead):
     """The block of an iteration, as a range (lo, hi) of ``sampler.order``.
 
-    Partitions draw one block ahead and leave it in ``ahead[0:2]`` (both -1
-    before the first draw), so that its rows can be fetched in time.
+    Partitions draw ahead, so that rows can be fetched in time: in ``ahead``, a `line`,
+    are the blocks that come next, the first in ``ahead[0:2]``; -1 before the first draw.
     """
 
 
+@generic
+def any_block(sampler, state):
+    """The number of a block, drawn."""
+
+
+def line(other):
+    """Room for the blocks that a sampler draws ahead, `other` using the same generator.
+
+    That is one block, as the draws of both take turns; FAR if the other never draws.
+    """
+    alone = isinstance(other, Partition | Permuted) and len(other.starts) == 2
+    return np.full(2 * FAR if alone else 2, -1)
+
+
 @njit(inline=True)
-def _take_ahead(sampler, block, ahead):
-    ahead[0] = sampler.starts[block]
-    ahead[1] = sampler.starts[block + 1]
-
-
-@draw.register(Partition)
-def draw_of_partition(sampler, state, ahead):
-    n_blocks = sampler.starts.shape[0] - 1
-    if n_blocks == 1:
-        return np.int64(0), sampler.starts[1]
+def _first_in_line(sampler, state, ahead):
+    """The block that was drawn first; another one joins the line."""
     if ahead[0] < 0:
-        _take_ahead(sampler, below(state, n_blocks), ahead)
+        _fill(sampler, state, ahead)
+    last = ahead.shape[0] - 2
     lo, hi = ahead[0], ahead[1]
-    _take_ahead(sampler, below(state, n_blocks), ahead)
+    for k in range(last):
+        ahead[k] = ahead[k + 2]
+    _put(sampler, any_block(sampler, state), ahead, last)
     return lo, hi
 
 
+@njit(cache=False)
+def _fill(sampler, state, ahead):
+    # Once in a run, so it is kept out of the loops that draw.
+    for k in range(0, ahead.shape[0], 2):
+        _put(sampler, any_block(sampler, state), ahead, k)
+
+
 @njit(inline=True)
+def _put(sampler, block, ahead, k):
+    ahead[k] = sampler.starts[block]
+    ahead[k + 1] = sampler.starts[block + 1]
+
+
+@draw.register(Partition, Permuted)
+def draw_if_several(sampler, state, ahead):
+    if sampler.starts.shape[0] == 2:
+        return np.int64(0), sampler.starts[1]
+    return _first_in_line(sampler, state, ahead)
+
+
+@any_block.register(Partition)
+def uniform_block(sampler, state):
+    return below(state, sampler.starts.shape[0] - 1)
+
+
+@any_block.register(Permuted)
 def next_visit(sampler, state):
     """The next block of an epoch."""
     count = sampler.starts.shape[0] - 1
@@ -278,17 +316,6 @@ def next_visit(sampler, state):
     return sampler.visits[done]
 
 
-@draw.register(Permuted)
-def draw_of_epoch(sampler, state, ahead):
-    if sampler.starts.shape[0] == 2:
-        return np.int64(0), sampler.starts[1]
-    if ahead[0] < 0:
-        _take_ahead(sampler, next_visit(sampler, state), ahead)
-    lo, hi = ahead[0], ahead[1]
-    _take_ahead(sampler, next_visit(sampler, state), ahead)
-    return lo, hi
-
-
 @njit(inline=True)
 def by_odds(odds, k, chance):
     """The random index of an `alias_table`, from a place k and a chance, both uniform."""
@@ -297,7 +324,7 @@ def by_odds(odds, k, chance):
     return other + np.int64(chance < odds[k, 0]) * (k - other)
 
 
-@njit(inline=True)
+@any_block.register(Weighted, Stepped)
 def weighted_block(sampler, state):
     """A block drawn by the alias method."""
     return by_odds(sampler.odds, below(state, sampler.odds.shape[0]), uniform(state))
@@ -305,11 +332,7 @@ def weighted_block(sampler, state):
 
 @draw.register(Weighted, Stepped)
 def draw_weighted(sampler, state, ahead):
-    if ahead[0] < 0:
-        _take_ahead(sampler, weighted_block(sampler, state), ahead)
-    lo, hi = ahead[0], ahead[1]
-    _take_ahead(sampler, weighted_block(sampler, state), ahead)
-    return lo, hi
+    return _first_in_line(sampler, state, ahead)
 
 
 @generic(default=True, interpreted=True)

@@ -143,16 +143,26 @@ def totals(typingctx, a, b, c, d):
     return a(a, a, a, a), generate
 
 
-@intrinsic
-def prefetch(typingctx, array, offset):
-    """Ask for the cache line that holds element `offset`; a hint, never an error."""
-    def generate(context, builder, signature, args):
-        pointer = element(context, builder, signature, args, ir.IntType(8))
-        # read, keep in all levels, data
-        hints = [ir.Constant(_INT32, k) for k in (0, 3, 1)]
-        call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
-        return context.get_dummy_value()
-    return types.void(array, types.intp), generate
+def _prefetch_to(locality):
+    @intrinsic
+    def prefetch(typingctx, array, offset):
+        """Ask for the cache line that holds element `offset`; a hint, never an error."""
+        def generate(context, builder, signature, args):
+            pointer = element(context, builder, signature, args, ir.IntType(8))
+            # read, where to, data
+            hints = [ir.Constant(_INT32, k) for k in (0, locality, 1)]
+            call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
+            return context.get_dummy_value()
+        return types.void(array, types.intp), generate
+    return prefetch
+
+
+#: Into all levels of the cache.
+prefetch = _prefetch_to(3)
+
+#: Into the second level, which has room for more requests under way than the first: for many
+#: lines that lie anywhere in much memory.
+prefetch_many = _prefetch_to(2)
 
 
 def aligned(shape):

@@ -10,13 +10,13 @@ from ..engine.kernel_cache import njit
 from ..engine.sampling import (
     Partition,
     Weighted,
+    any_block,
     below,
     block_size,
     generator,
     partition,
     shuffle_head,
     weighted,
-    weighted_block,
 )
 from ..model.losses import dual_prox
 from ..state import dual_cost, dual_state
@@ -84,7 +84,7 @@ def next_of_epoch(choice, memory, random):
 
 @next_block.register(Weighted)
 def next_by_weight(choice, memory, random):
-    return weighted_block(choice, random)
+    return any_block(choice, random)
 
 
 @njit

@@ -15,7 +15,18 @@ import numpy as np
 
 from ..engine.dispatch import at, generic
 from ..engine.kernel_cache import njit
-from ..engine.simd import add, fma, load, mul, prefetch, splat, store, total, totals
+from ..engine.simd import (
+    add,
+    fma,
+    load,
+    mul,
+    prefetch,
+    prefetch_many,
+    splat,
+    store,
+    total,
+    totals,
+)
 
 #: Coordinates handled together: their rows are read for the product and again
 #: for the update while still in the first-level cache. 32 and 64 were equal
@@ -283,9 +294,9 @@ def sparse_prefetch(rows, order, lo, hi):
         i = at(order, lo)
         start, end = rows.indptr[i], rows.indptr[i + 1]
         for e in range(start, end, 8):
-            prefetch(rows.data, e)
+            prefetch_many(rows.data, e)
         for e in range(start, end, 16):
-            prefetch(rows.indices, e)
+            prefetch_many(rows.indices, e)
 
 
 # Whole products --------------------------------------------------------------

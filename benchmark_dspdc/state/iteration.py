@@ -22,7 +22,15 @@ import numpy as np
 
 from ..engine.dispatch import entry, generic, index
 from ..engine.kernel_cache import njit
-from ..engine.sampling import Partition, Permuted, Stepped, Subset, draw, inverse_probability
+from ..engine.sampling import (
+    Partition,
+    Permuted,
+    Stepped,
+    Subset,
+    draw,
+    inverse_probability,
+    line,
+)
 from ..model.losses import dual_prox, dual_proxes, loss_derivative
 from ..model.regularizers import primal_step
 from ..model.regularizers.coasting import NO_COASTING, Coasting
@@ -81,8 +89,10 @@ class Blocks(NamedTuple):
     dual, primal : Partition, Permuted, Subset, Weighted or Stepped
     random : ndarray
         State of the generator.
-    dual_ahead, primal_ahead, previous : ndarray of shape (2,)
-        The dual and the primal block drawn ahead, and the last primal one.
+    dual_ahead, primal_ahead : ndarray
+        The dual and the primal blocks drawn ahead; see `line`.
+    previous : ndarray of shape (2,)
+        The last primal block.
     """
 
     dual: object
@@ -95,7 +105,7 @@ class Blocks(NamedTuple):
 
 def new_blocks(dual, primal, random):
     """`Blocks` before the first draw."""
-    return Blocks(dual, primal, random, np.full(2, -1), np.full(2, -1), np.zeros(2, np.int64))
+    return Blocks(dual, primal, random, line(primal), line(dual), np.zeros(2, np.int64))
 
 
 # Rules: what y becomes ----------------------------------------------------------------------
@@ -263,8 +273,8 @@ def forget(state, rows):
 
 
 @generic(default=True)
-def announce(state, rows):
-    """The next iteration will have this dual block, if lo >= 0; a hint to fetch its rows."""
+def announce(state, order, ahead):
+    """The next iterations will have the dual blocks ``ahead``, if drawn; a hint to fetch rows."""
 
 
 @generic(default=True)
@@ -349,7 +359,7 @@ def iterate(state, rule, steps, blocks, counters, n_iterations):
     for _ in range(n_iterations):
         lo, hi = draw(dual, blocks.random, blocks.dual_ahead)
         rows = Block(dual.order, lo, hi)
-        announce(state, Block(dual.order, blocks.dual_ahead[0], blocks.dual_ahead[1]))
+        announce(state, dual.order, blocks.dual_ahead)
         expect(state, Block(primal.order, blocks.primal_ahead[0], blocks.primal_ahead[1]))
         now = with_boost(steps, inverse_probability(dual, steps.boost, lo))
         previous = Block(primal.order, blocks.previous[0], blocks.previous[1])

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..engine.dispatch import at, entry, generic
 from ..engine.kernel_cache import njit
-from ..engine.simd import aligned, prefetch
+from ..engine.sampling import FAR
+from ..engine.simd import aligned, prefetch, prefetch_many
 from ..model.regularizers import reg_prox
 from ..model.regularizers.coasting import coast, coast_and_add, coasting
 from ..operators.row_loops import TILE, SparseRows, row_span, rows_prefetch
@@ -42,20 +43,25 @@ class Plain(NamedTuple):
 class Extrapolated(NamedTuple):
     """Rows are multiplied with x + theta (x - x one iteration before)."""
 
-    width: int = 8
+    width: int = 4
 
 
 class Summed(NamedTuple):
     """The sum of all iterates is kept."""
 
-    width: int = 8
+    width: int = 4
 
 
 #: What iterations change beside the point.
 OF_A_RUN = ("memory", "clock", "scale")
 
-#: What the doubles of a coordinate are. Together they are a cache line, or half of one.
-X, W, LAST, DW, BEFORE, TOTAL, POINT, SNAPSHOT = range(8)
+#: What the doubles of a coordinate are. Together they are a cache line, or half of one. The
+#: fourth is x one iteration before or the sum of all iterates, as the kind has it.
+X, W, LAST, BEFORE, POINT, SNAPSHOT = range(6)
+TOTAL = BEFORE
+
+#: How many iterations before its use a row's number is looked at, and its entries are fetched.
+FOUND, FETCHED = 6, 3
 
 
 class LazyRows(NamedTuple):
@@ -67,10 +73,11 @@ class LazyRows(NamedTuple):
         What has to be made up for.
     rows : SparseRows
     memory : ndarray of shape (p, kind.width)
-        x, A'y, the iteration that these are of, and what the current iteration
-        adds to A'y; further x one iteration before, and sums.
+        x, A'y, the iteration that these are of, and what the kind needs.
+    added : ndarray of shape (p,), or (0,) where blocks are single rows
+        What the current iteration adds to A'y.
     clock : ndarray of shape (2,)
-        Iterations done, and the row of the next one, if it is a single one, or -1.
+        Iterations done, and the first row of the next one, or -1.
     """
 
     point: Point
@@ -78,6 +85,7 @@ class LazyRows(NamedTuple):
     kind: object
     rows: SparseRows
     memory: np.ndarray
+    added: np.ndarray
     clock: np.ndarray
 
 
@@ -85,17 +93,27 @@ def lazy_rows(problem, rows, dual, kind):
     """At x = 0 and y = 0."""
     memory = aligned((problem.shape[1], kind.width))
     point = point_at_zero(problem, dual, dual, memory[:, X])
-    return LazyRows(point, np.empty(TILE), kind, rows, memory, np.array([0, -1]))
+    added = np.zeros(len(memory) if dual.largest > 1 else 0)
+    return LazyRows(point, np.empty(TILE), kind, rows, memory, added, np.array([0, -1]))
+
+
+# Coordinates lie anywhere in memory. Those of a row are asked for one by one while the entries
+# of the row before it are worked on: all at once they would be more than can be under way.
+
+@njit(inline=True)
+def entries_after(state, order, k, hi):
+    """The range of entries of the row that comes after ``order[k]``."""
+    if k + 1 < hi:
+        return row_span(state.rows, at(order, k + 1))
+    if state.clock[1] >= 0:
+        return row_span(state.rows, state.clock[1])
+    return np.uint64(0), np.uint64(0)
 
 
 @njit(inline=True)
-def fetch_states(state, i):
-    """Ask for the memory of a row's coordinates, all at once; they lie anywhere in it."""
-    columns = state.rows.indices
-    width = state.memory.shape[1]
-    start, stop = row_span(state.rows, i)
-    for e in range(start, stop):
-        prefetch(state.memory, np.int64(columns[e]) * width)
+def fetch_coordinate(state, e):
+    """Ask for what is kept of the coordinate that the entry e is in."""
+    prefetch_many(state.memory, np.int64(state.rows.indices[e]) * state.memory.shape[1])
 
 
 @generic
@@ -187,12 +205,16 @@ def lazy_dual_half(state, rule, steps, rows):
     for k in range(lo, hi, tile):
         end = min(k + tile, hi)
         for l in range(k, end):
-            if hi - lo > 1:
-                fetch_states(state, at(order, l))
             start, stop = row_span(state.rows, at(order, l))
+            coming, last = entries_after(state, order, l, hi)
             product = 0.0
             for e in range(start, stop):
+                if coming < last:
+                    fetch_coordinate(state, coming)
+                    coming += np.uint64(1)
                 product += data[e] * make_up(state.kind, memory, reg, steps, columns[e], now)
+            for e in range(coming, last):
+                fetch_coordinate(state, e)
             dy[l - k] = product
         dual_step(rule, order, k, end, state.point.b, state.point.y, dy)
         if hi - lo > 1:
@@ -201,11 +223,11 @@ def lazy_dual_half(state, rule, steps, rows):
 
 @njit(inline=True)
 def _add_up(state, order, lo, hi):
-    data, columns, memory = state.rows.data, state.rows.indices, state.memory
+    data, columns = state.rows.data, state.rows.indices
     for k in range(lo, hi):
         start, stop = row_span(state.rows, at(order, k))
         for e in range(start, stop):
-            memory[columns[e], DW] += state.dy[k - lo] * data[e]
+            state.added[columns[e]] += state.dy[k - lo] * data[e]
 
 
 @primal_half.register(LazyRows)
@@ -221,15 +243,13 @@ def lazy_primal_half(state, rule, steps, rows, columns):
             for e in range(start, stop):
                 j = indices[e]
                 if memory[j, LAST] <= now:
-                    added = memory[j, DW]
-                    memory[j, DW] = 0.0
+                    added = state.added[j]
+                    state.added[j] = 0.0
                     take_step(state.kind, memory, reg, j, now, steps, added)
                     if keeps_change(rule):
                         memory[j, W] += added
     elif dy[0] != 0.0:
-        # Else it is a step like any other, to be made up for. By now the next row is there.
-        if state.clock[1] >= 0:
-            fetch_states(state, state.clock[1])
+        # Else it is a step like any other, to be made up for.
         start, stop = row_span(state.rows, at(order, lo))
         for e in range(start, stop):
             j = indices[e]
@@ -274,12 +294,19 @@ def load_memory(state, operator, x_order, y_order):
     state.clock[0] = 0
 
 
-def fetch_next_rows(state, rows):
-    rows_prefetch(state.rows, rows.order, rows.lo, rows.hi)
-    state.clock[1] = at(rows.order, rows.lo) if rows.hi - rows.lo == 1 else -1
+def fetch_in_stages(state, order, ahead):
+    """Ask for what tells the next thing to ask for: a row's number, its place, its entries."""
+    if ahead[0] >= 0:
+        prefetch(order, ahead[2 * FAR - 2])
+        i = at(order, ahead[2 * FOUND - 2])
+        prefetch(state.rows.indptr, i)
+        prefetch(state.point.y, i)
+        prefetch(state.point.b, i)
+        rows_prefetch(state.rows, order, ahead[2 * FETCHED - 2], ahead[2 * FETCHED - 1])
+        state.clock[1] = at(order, ahead[0])
 
 
-announce.register(LazyRows)(fetch_next_rows)
+announce.register(LazyRows)(fetch_in_stages)
 iteration_cost.register(LazyRows)(cost_of_rows)
 
 

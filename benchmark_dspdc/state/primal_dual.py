@@ -144,8 +144,8 @@ def discard_rows(state, rows):
 
 
 @announce.register(RowState, FactorState)
-def fetch_rows(state, rows):
-    rows_prefetch(state.rows, rows.order, rows.lo, rows.hi)
+def fetch_rows(state, order, ahead):
+    rows_prefetch(state.rows, order, ahead[0], ahead[1])
 
 
 @iteration_cost.register(RowState)

@@ -33,8 +33,9 @@ from .iteration import (
 from .lazy import (
     Plain,
     Summed,
-    fetch_next_rows,
-    fetch_states,
+    entries_after,
+    fetch_coordinate,
+    fetch_in_stages,
     lazy_rows,
     moves_lazily,
     settled,
@@ -127,10 +128,16 @@ def scaled_dual_half(state, rule, steps, rows):
         start, stop = row_span(state.rows, at(order, k))
         of_u = 0.0
         of_w = 0.0
+        coming, last = entries_after(state, order, k, hi)
         for e in range(start, stop):
+            if coming < last:
+                fetch_coordinate(state, coming)
+                coming += np.uint64(1)
             j = columns[e]
             of_u += data[e] * memory[j, U]
             of_w += data[e] * memory[j, W]
+        for e in range(coming, last):
+            fetch_coordinate(state, e)
         state.dy[k - lo] = alpha * of_u + beta * of_w
     dual_step(rule, order, lo, hi, state.point.b, state.point.y, state.dy)
 
@@ -147,8 +154,6 @@ def scaled_primal_half(state, rule, steps, rows, columns):
     # Of a change c of w, x takes -step r c; that part of it which beta w has is taken out.
     of_u = -(steps.boost * step + (beta if keeps_change(rule) else 0.0)) / alpha
     of_rest = -(scale[ALPHA_SUM] * of_u + (scale[BETA_SUM] if keeps_change(rule) else 0.0))
-    if state.clock[1] >= 0:
-        fetch_states(state, state.clock[1])
     for k in range(lo, hi):
         change = state.dy[k - lo]
         if change != 0.0:
@@ -197,5 +202,5 @@ def load_scaled(state, operator, x_order, y_order):
     state.memory[:, W] = operator.rmatvec(state.point.y)
 
 
-announce.register(ScaledRows)(fetch_next_rows)
+announce.register(ScaledRows)(fetch_in_stages)
 iteration_cost.register(ScaledRows)(cost_of_rows)

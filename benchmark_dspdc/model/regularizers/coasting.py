@@ -20,10 +20,10 @@ class Coasting(NamedTuple):
 
     Attributes
     ----------
-    fine, coarse : ndarray of shape (TABLE, 2)
+    fine, coarse : ndarray of shape (TABLE, 2) and (LONG, 2)
         For k steps, and for k TABLE steps: a^k and the sum over i <= k of
         tau a^i = (1 - a^k)/lam.
-    fine_sums, coarse_sums : ndarray of shape (TABLE,)
+    fine_sums, coarse_sums : ndarray of shape (TABLE,) and (LONG,)
         The sums over i <= k of the latter.
     rate : float
         -log(a).
@@ -47,9 +47,9 @@ class CoastingByCoordinate(NamedTuple):
     lam: float
 
 
-#: Powers are looked up for up to the square of this many steps, and computed for more. Both
-#: tables together take a quarter of a first-level cache.
-TABLE = 256
+#: Powers are looked up for less than the product of these many steps, and computed for more.
+#: What is looked up often, of less than TABLE**2 steps, takes a quarter of a first-level cache.
+TABLE, LONG = 256, 4096
 
 
 def coasting(tau, lam):
@@ -62,8 +62,7 @@ def coasting(tau, lam):
     def table(steps):
         return np.stack([np.exp(-rate * steps), -np.expm1(-rate * steps) / lam], axis=1)
 
-    counts = np.arange(TABLE)
-    fine, coarse = table(counts), table(TABLE * counts)
+    fine, coarse = table(np.arange(TABLE)), table(TABLE * np.arange(LONG))
     fine_sums = np.cumsum(fine[:, 1])
     # TABLE more steps after the first k TABLE, by the addition formula of `sum_of_sums`.
     more = TABLE * coarse[:-1, 1] + coarse[:-1, 0] * (fine_sums[-1] + coarse[1, 1])
@@ -87,7 +86,7 @@ def sum_of_sums(coasting, j, k):
 
 @powers_of.register(Coasting)
 def powers_by_table(coasting, j, k):
-    if k >= TABLE * TABLE:
+    if k >= TABLE * LONG:
         return _computed_powers(coasting.rate, coasting.lam, k)
     many, few = np.uint64(k) // np.uint64(TABLE), np.uint64(k) % np.uint64(TABLE)
     power = coasting.coarse[many, 0]
@@ -98,7 +97,7 @@ def powers_by_table(coasting, j, k):
 
 @sum_of_sums.register(Coasting)
 def sums_by_table(coasting, j, k):
-    if k < TABLE * TABLE:
+    if k < TABLE * LONG:
         many, few = k // TABLE, k % TABLE
         return (
             coasting.coarse_sums[many] + few * coasting.coarse[many, 1]
@@ -150,24 +149,20 @@ def steps_to_zero(coasting, j, x, drift):
 def coast(reg, coasting, j, x, gradient, steps):
     """x_j after some steps  x = prox(x - tau gradient)."""
     power, sums = powers_of(coasting, j, steps)
-    outlook, drift = reg_outlook(reg, j, power, sums, x, gradient)
-    if outlook == ONE_PHASE:
-        return power * x - sums * drift
-    if outlook == TO_ZERO:
-        return 0.0
-    return _coast_in_phases(reg, coasting, j, x, gradient, steps)
+    outlook, _, end = reg_outlook(reg, j, power, sums, x, gradient)
+    if outlook == SEVERAL or outlook == UNKNOWN:
+        return _coast_in_phases(reg, coasting, j, x, gradient, steps)
+    return end
 
 
 @njit(inline=True)
 def coast_and_add(reg, coasting, j, x, gradient, steps):
     """x_j after some steps, and the sum of all the values on the way, the last one included."""
     power, sums = powers_of(coasting, j, steps)
-    outlook, drift = reg_outlook(reg, j, power, sums, x, gradient)
+    outlook, drift, end = reg_outlook(reg, j, power, sums, x, gradient)
     if outlook == SEVERAL or outlook == UNKNOWN:
         return _coast_and_add_in_phases(reg, coasting, j, x, gradient, steps)
-    end = power * x - sums * drift
     if outlook == TO_ZERO:
-        end = 0.0
         steps = min(steps - 1, steps_to_zero(coasting, j, x, drift))
         power, sums = powers_of(coasting, j, steps)
     tau = entry(coasting.tau, j)
@@ -186,7 +181,7 @@ def phase(reg, coasting, j, x, gradient, steps):
     drift : float
     """
     power, sums = powers_of(coasting, j, steps)
-    outlook, drift = reg_outlook(reg, j, power, sums, x, gradient)
+    outlook, drift, _ = reg_outlook(reg, j, power, sums, x, gradient)
     if outlook == ONE_PHASE:
         return steps, drift
     if outlook == UNKNOWN:

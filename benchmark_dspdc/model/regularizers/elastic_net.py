@@ -1,5 +1,6 @@
 """The elastic net."""
 
+import math
 from typing import NamedTuple
 
 from ...engine.checks import check_number
@@ -78,16 +79,16 @@ def elastic_net_thresholds(reg):
 @reg_outlook.register(ElasticNet)
 def elastic_net_outlook(reg, j, power, sums, x, gradient):
     if reg.lambda1 == 0.0:
-        return ONE_PHASE, gradient
-    if x == 0.0:
-        if abs(gradient) <= reg.lambda1:
-            return ONE_PHASE, 0.0
-        # Away from zero, for ever.
-        return ONE_PHASE, gradient + (reg.lambda1 if gradient < 0.0 else -reg.lambda1)
-    drift = gradient + (reg.lambda1 if x > 0.0 else -reg.lambda1)
+        return ONE_PHASE, gradient, power * x - sums * gradient
+    # Where x will be, and whether it crosses zero, is found without branches on signs: they
+    # would often be guessed wrong.
+    side = math.copysign(1.0, x if x != 0.0 else -gradient)
+    drift = gradient + side * reg.lambda1
     end = power * x - sums * drift
-    # On its way x does not turn round, so it keeps its sign if it has it at the end, or if
-    # nothing but the l2 term draws it to zero.
-    if (drift <= 0.0 or end > 0.0) if x > 0.0 else (drift >= 0.0 or end < 0.0):
-        return ONE_PHASE, drift
-    return (TO_ZERO if abs(gradient) <= reg.lambda1 else SEVERAL), drift
+    # On its way x does not turn round. So it crosses zero if it ends on the other side, and
+    # if it could not stay there.
+    beyond = min(side * end, 0.0)
+    crosses = min(-beyond, abs(gradient) - reg.lambda1) > 0.0
+    stays = x == 0.0 and beyond < 0.0
+    outlook = ONE_PHASE if beyond == 0.0 or stays else TO_ZERO
+    return SEVERAL if crosses else outlook, 0.0 if stays else drift, end - side * beyond

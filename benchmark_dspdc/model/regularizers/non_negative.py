@@ -63,8 +63,9 @@ def into_orthant(reg, x):
 def non_negative_outlook(reg, j, power, sums, x, gradient):
     drift = gradient + reg.lambda1
     if drift >= 0.0 and x == 0.0:
-        return ONE_PHASE, 0.0
+        return ONE_PHASE, 0.0, 0.0
     # Drawn down, x stays at zero once it is there; else it never gets there.
-    if drift <= 0.0 or power * x - sums * drift > 0.0:
-        return ONE_PHASE, drift
-    return TO_ZERO, drift
+    end = power * x - sums * drift
+    if drift <= 0.0 or end > 0.0:
+        return ONE_PHASE, drift, end
+    return TO_ZERO, drift, 0.0

@@ -58,8 +58,10 @@ def reg_outlook(reg, j, power, sums, x, gradient):
         it stays; or until it is zero, which it crosses; or nothing is known, and each
         step is taken by itself.
     drift : float
+    end : float
+        x_k, for the first two.
     """
-    return UNKNOWN, 0.0
+    return UNKNOWN, 0.0, x
 
 
 @generic(default=True)
