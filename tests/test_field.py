@@ -199,7 +199,7 @@ def test_lazy_iterates_with_batches_and_many_steps_apart(method, lambda1, monkey
 
 def test_sparse_operators_choose_lazy_rows_where_rows_are_short():
     A, b, *_ = sparse_problem("square", 0.0)
-    assert SparseOperator.LAZY == 0.5
+    assert SparseOperator.LAZY == 0.05
     assert is_lazy(METHODS["saga"](erm(A, b, "square")))
     full = scipy.sparse.csr_array(np.ones((4, 3)))
     assert not is_lazy(METHODS["saga"](erm(full, b[:4], "square")))

@@ -19,7 +19,7 @@ class SparseOperator(StoredOperator):
 
     #: All of x is moved lazily where an average block of rows has fewer entries than this
     #: share of x.
-    LAZY = 0.5
+    LAZY = 0.05
 
     def __init__(self, A):
         self.csr = as_csr(A, "A")

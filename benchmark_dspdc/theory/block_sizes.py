@@ -50,7 +50,7 @@ class Prices(NamedTuple):
 PRICES = {
     "factorized": Prices(150.0, 0.106, 3.3, 0.0),
     "dense": Prices(100.0, 0.31, 5.0, 1.0, swept=0.8),
-    "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=6.3),
+    "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=8.5),
     "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
     "rank-one sums": Prices(1e5, 0.07, 3.0, 130.0, block=4e4),
 }
@@ -89,7 +89,8 @@ def parts(operator, m, q):
         swept = np.where(r >= s, p, n)
     elif operator.kind == "csr":
         alone = moves_lazily(operator, r, s)
-        lazy = np.where(alone, multiply_adds, 0.0)
+        # Single rows are fetched ahead.
+        lazy = np.where(alone, np.where(np.equal(m, 1), 0.6, 1.0) * multiply_adds, 0.0)
         multiply_adds = np.where(alone, 0.0, multiply_adds)
         primal = np.where(alone, 0.0, primal)
     counts = np.broadcast_arrays(1.0, multiply_adds, m, primal, swept, lazy, block, q)[:-1]
