@@ -92,6 +92,8 @@ class Result:
         if last["eigendecompositions"] > 0:
             work += f", {last['eigendecompositions']:.0f} eigendecompositions"
         chosen = [f"{name} = {self.info[name]}" for name in ("m", "q") if name in self.info]
+        if "choice" in self.info and self.method == "auto":
+            chosen = [self.info["choice"], *chosen]
         pairs = [
             ("status", self.status),
             ("method", ", ".join([self.method, *chosen])),
@@ -100,6 +102,8 @@ class Result:
             ("dual", f"{self.dual:.10g}"),
             ("time", f"{last['seconds']:.3g} s, {work}"),
         ]
+        if "remedy" in self.info:
+            pairs.append(("remedy", self.info["remedy"]))
         if self.problem is not None:
             pairs.append(("problem", repr(self.problem).partition("(")[2][:-1]))
         return pairs

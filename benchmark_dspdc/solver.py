@@ -11,7 +11,7 @@ import pandas as pd
 
 from .engine.checks import check_flag, check_int, check_number, choose
 from .engine.psd_projection import ProjectionError
-from .methods import METHODS
+from .methods import NAMED
 from .methods.method import start_of
 from .model.problem import Problem
 from .result import Result
@@ -25,7 +25,7 @@ def methods():
     """Names of the methods that `solve` knows, with their family and one line on each."""
     return {
         name: f"{cls.family}: {cls.__doc__.strip().splitlines()[0]}"
-        for name, cls in METHODS.items()
+        for name, cls in NAMED.items()
     }
 
 
@@ -41,7 +41,7 @@ def check_problem(problem):
 def find_method(name):
     """The class of a method from its name, in upper or lower case, with - or _."""
     plain = name.lower().replace("-", "_") if isinstance(name, str) else name
-    return choose(plain, METHODS, "method")
+    return choose(plain, NAMED, "method")
 
 
 #: Multiply-adds of a pass from which data are large: a certificate then takes longer than a
@@ -71,7 +71,7 @@ def chunk(algorithm):
     return max(1, round(algorithm.iterations_per_pass / parts))
 
 
-def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, seed=0,
+def solve(problem, method=None, tol=1e-6, max_seconds=60, max_passes=None, seed=0,
           callback=None, progress=False, x0=None, y0=None, **options):
     """Solve a problem with one of the methods.
 
@@ -79,8 +79,9 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     ----------
     problem : Problem
         From `erm`, `matrix_risk`, `trace_regression` or `mt_lmnn`.
-    method : str
-        One of `methods()`, in upper or lower case.
+    method : str or None
+        One of `methods()`, in upper or lower case. None is "auto", the method that should be
+        fastest, corrected by a short race; with options of a method it is "dspdc".
     tol : float
         Stop when the relative gap, gap / max(1, |P|), is at most this.
     max_seconds : float or None
@@ -112,6 +113,8 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     >>> result.history[["seconds", "passes", "gap"]].tail(1)
     """
     check_problem(problem)
+    if method is None:
+        method = "auto" if set(options) <= option_names(NAMED["auto"]) else "dspdc"
     cls = find_method(method)
     check_number(tol, "tol", 0.0)
     check_int(seed, "seed", 0)
@@ -183,18 +186,46 @@ def solve(problem, method="dspdc", tol=1e-6, max_seconds=60, max_passes=None, se
     x, y, certificate = best
     if y is None:
         y = problem.dual_from_primal(x)
+    info = dict(algorithm.info)
+    if status in ("max_seconds", "max_passes") and (remedy := _remedy(problem)):
+        info.update(remedy=remedy)
     return Result(
         x, y, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap,
-        status, cls.name, pd.DataFrame(rows), dict(algorithm.info), problem,
-        getattr(problem, "learned", None),
+        status, cls.name, pd.DataFrame(rows), info, problem, getattr(problem, "learned", None),
     )
 
 
-def prepare(cls, problem, options, started=False):
-    """Compile what a method needs, from a start if so, on a tiny problem of the same types.
+#: Units of columns that differ by more than this factor may be why a run gets nowhere.
+FAR_APART = 100.0
 
-    All of it for matrices, else all but the iteration, which `advance(0)` compiles.
+
+def _remedy(problem):
+    """What may help a run that ended too early, if anything is known."""
+    units = problem.operator.column_units
+    units = units[units > 0.0]
+    if len(problem.x_shape) > 1 or len(units) == 0 or units.max() <= FAR_APART * units.min():
+        return None
+    return (
+        f"columns of A are in units that differ by a factor of {units.max() / units.min():.1e}; "
+        "scale them, each by its standard deviation say, and x back by the same"
+    )
+
+
+def prepare(cls, problem, options, started=False, every=False):
+    """Compile what a method is likely to need, from a start if so, before any clock runs.
+
+    The iteration over numbers is left to `advance(0)`, but for methods that may be needed later.
     """
+    first, *others = cls.parts(problem, every, **options)
+    _prepare(*first, problem, started)
+    for part, given in others:
+        _prepare(part, given, problem, started=True)
+        if len(problem.x_shape) == 1:
+            part(problem, **given).advance(0)
+
+
+def _prepare(cls, options, problem, started):
+    """Compile what a method needs on a tiny problem of the same types."""
     tiny, matrices = problem.miniature(), len(problem.x_shape) > 1
     zeros = np.zeros(tiny.x_shape), np.zeros(tiny.shape[0])
     start = start_of(tiny, *zeros) if started else None
@@ -215,7 +246,7 @@ def warm_up(cls, problem, options):
     The iteration over numbers has to be compiled for the problem itself, whose block
     sizes decide which products are kept; doing no iterations is enough for that.
     """
-    prepare(cls, problem, options)
+    prepare(cls, problem, options, every=True)
     if len(problem.x_shape) == 1:
         cls(problem, **options).advance(0)
 

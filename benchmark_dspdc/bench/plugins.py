@@ -24,7 +24,7 @@ from ..engine.kernel_cache import KERNEL_SOURCES, source_hash, sources
 from ..engine.psd_projection import ProjectionError
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
-from ..methods import METHODS
+from ..methods import NAMED
 from ..report.looks import BY_HAND, FAMILIES, SELF_TUNED
 from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
@@ -150,7 +150,7 @@ def _constants_of_ones(problem):
 class MethodSolver(Carried, BaseSolver):
     """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
-    A subclass sets ``name``, ``method`` (a key of `METHODS`) and ``parameters``, its options.
+    A subclass sets ``name``, ``method`` (a key of `NAMED`) and ``parameters``, its options.
     """
 
     method = None
@@ -163,7 +163,7 @@ class MethodSolver(Carried, BaseSolver):
 
     def __repr__(self):
         default = next(product_param(type(self).parameters))
-        settled = METHODS[self.method].settled(**self._parameters)
+        settled = NAMED[self.method].settled(**self._parameters)
         shown = [
             f"{name}={settled[name]}" for name, value in self._parameters.items()
             if name in self.always or value != default[name]
@@ -172,7 +172,7 @@ class MethodSolver(Carried, BaseSolver):
 
     def skip(self, problem):
         try:
-            METHODS[self.method].validate(problem, **self.options)
+            NAMED[self.method].validate(problem, **self.options)
         except ValueError as error:
             return True, str(error)
         return False, None
@@ -181,7 +181,7 @@ class MethodSolver(Carried, BaseSolver):
         self.problem = problem
         # Not in benchopt's warm_up: that runs once per solver, although other data may need other
         # kernels, and after the clock of --timeout has started.
-        warm_up(METHODS[self.method], problem, self.options)
+        warm_up(NAMED[self.method], problem, self.options)
         self.predicted_cost = predicted_cost(self.method, problem, self.options)
 
     @property
@@ -192,7 +192,7 @@ class MethodSolver(Carried, BaseSolver):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
         seed = self.get_seed(use_repetition=True)
         with at_most(1, self.settings):
-            self.algorithm = METHODS[self.method](self.problem, seed=seed, **self.options)
+            self.algorithm = NAMED[self.method](self.problem, seed=seed, **self.options)
         size, large, step = chunk(self.algorithm), is_large(self.problem), 0
         while callback():
             next_step = schedule(step, large)
@@ -225,8 +225,9 @@ class MethodSolver(Carried, BaseSolver):
 
     def _tuning(self):
         """How the options were found, as a number of `benchmark_dspdc.report.page.TUNING`."""
-        settled = METHODS[self.method].settled(**self.options)
-        if settled.get("adaptive") or any(is_auto(settled.get(name)) for name in ("m", "q")):
+        settled = NAMED[self.method].settled(**self.options)
+        chosen = any(is_auto(settled.get(name)) for name in ("m", "q"))
+        if self.method == "auto" or settled.get("adaptive") or chosen:
             return SELF_TUNED
         default = next(product_param(type(self).parameters))
         return BY_HAND if self.options != default else 0

@@ -3,6 +3,7 @@
 from .apcg import APCG, PrimalAPCG
 from .asdca import ASDCA
 from .asvrg_sp import ASVRGSP
+from .auto import Auto
 from .dspdc import DSPDC
 from .fista import FISTA
 from .katyusha import Katyusha
@@ -21,4 +22,9 @@ METHODS = {
     )
 }
 
-__all__ = ["METHODS", "Method", *(cls.__name__ for cls in METHODS.values())]
+Auto.field = METHODS
+
+#: By all names that users may give.
+NAMED = {Auto.name: Auto} | METHODS
+
+__all__ = ["METHODS", "NAMED", "Auto", "Method", *(cls.__name__ for cls in METHODS.values())]

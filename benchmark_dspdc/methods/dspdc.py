@@ -170,8 +170,7 @@ class DSPDC(LoopMethod):
             )
         if not wanted:
             return None
-        counts = operator.column_counts
-        units = np.sqrt(operator.column_norms2 / np.maximum(counts, 1))
+        counts, units = operator.column_counts, operator.column_units
         # The few entries of a rare column say little of its unit.
         common = units[(units > 0.0) & (counts >= min(COMMON, counts.max()))]
         if len(common) == 0 or (wanted == "maybe" and common.max() <= UNEVEN * common.min()):

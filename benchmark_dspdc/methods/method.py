@@ -152,6 +152,11 @@ class Method(ABC):
         """The options, and in place of "auto" what that is for them on any problem."""
         return options
 
+    @classmethod
+    def parts(cls, problem, every=False, **options):
+        """The classes that a run is likely to need, or every one it may, with their options."""
+        return [(cls, options)]
+
     @abstractmethod
     def setup(self, seeds): ...
 

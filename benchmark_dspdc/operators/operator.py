@@ -84,6 +84,11 @@ class Operator(ABC):
         """Entries of every column that are not zero."""
         return np.full(self.shape[1], self.shape[0])
 
+    @property
+    def column_units(self):
+        """The root mean square of the entries of every column that are not zero."""
+        return np.sqrt(self.column_norms2 / np.maximum(self.column_counts, 1))
+
     def weighted(self, weights):
         """A diag(weights)^(1/2), for norms alone."""
         raise NotImplementedError
