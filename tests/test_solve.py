@@ -67,7 +67,7 @@ def test_checks_are_ten_percent_apart_in_the_long_run():
 def test_limits_end_a_run_with_their_name():
     problem = make_problem(lambda2=1e-6, lambda1=0.0)
     assert solve(problem, tol=0.0, max_passes=5).status == "max_passes"
-    result = solve(problem, tol=1e-300, max_seconds=0.2, m=1, q=1)
+    result = solve(problem, tol=1e-300, max_seconds=0.2, m=1, q=1, **PAPER)
     assert result.status == "max_seconds"
     assert np.isfinite(result.gap)
 
