@@ -54,6 +54,9 @@ def real_file(name):
     return folder / name
 
 
+#: DSPDC as the paper has it, in place of what it does by default.
+PAPER = dict(steps="theorem", order="random", adaptive=False)
+
 LOSSES = ("square", "logistic", "smoothed_hinge")
 OPERATORS = ("dense", "csr", "factorized")
 

@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 import transcriptions_field as authors
 import transcriptions_importance
+from conftest import PAPER
 from replay import (
     drawn_batches,
     drawn_blocks,
@@ -177,11 +178,11 @@ def of_sdca_by_importance(problem, algorithm, options, count):
 
 #: Rows walked and columns walked, single rows and batches, all steps that can be chosen.
 CASES = {
-    "dspdc rows": Case("dspdc", dict(m=4, q=5, Lambda="partition"), of_dspdc),
-    "dspdc columns": Case("dspdc", dict(m=13, q=2, Lambda="partition"), of_dspdc),
-    "dspdc theorem 2": Case("dspdc", dict(m=4, q=5, theorem=2), of_dspdc),
-    "dspdc rows subset": Case("dspdc", dict(m=4, q=5, sampling="subset"), of_dspdc),
-    "dspdc columns subset": Case("dspdc", dict(m=13, q=2, sampling="subset"), of_dspdc),
+    "dspdc rows": Case("dspdc", dict(m=4, q=5, Lambda="partition", **PAPER), of_dspdc),
+    "dspdc columns": Case("dspdc", dict(m=13, q=2, Lambda="partition", **PAPER), of_dspdc),
+    "dspdc theorem 2": Case("dspdc", dict(m=4, q=5, theorem=2, **PAPER), of_dspdc),
+    "dspdc rows subset": Case("dspdc", dict(m=4, q=5, sampling="subset", **PAPER), of_dspdc),
+    "dspdc columns subset": Case("dspdc", dict(m=13, q=2, sampling="subset", **PAPER), of_dspdc),
     "dspdc auto": Case("dspdc", {}),
     "adaptive": Case("dspdc", dict(adaptive=True)),
     "adaptive blocks": Case("dspdc", dict(m=3, q=4, adaptive=True)),

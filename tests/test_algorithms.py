@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 import transcriptions
-from conftest import LOSSES, OPERATORS, daily, make_factors, make_labels, make_problem
+from conftest import LOSSES, OPERATORS, PAPER, daily, make_factors, make_labels, make_problem
 from matrix_cases import small_metrics
 from method_cases import CASES, N, P, compare
 from replay import drawn_batches
@@ -88,7 +88,7 @@ def test_all_operators_give_the_same_iterates(loss, case):
 def test_spdc_with_dspdc_steps_is_dspdc_with_all_primal_coordinates(operator, sampling):
     problem = make_problem(operator)
     one = SPDC(problem, seed=2, m=4, steps="dspdc", sampling=sampling)
-    other = DSPDC(problem, seed=2, m=4, q=problem.shape[1], sampling=sampling)
+    other = DSPDC(problem, seed=2, m=4, q=problem.shape[1], sampling=sampling, **PAPER)
     authors = SPDC(problem, seed=2, m=4, sampling=sampling)
     for algorithm in (one, other, authors):
         algorithm.advance(150)

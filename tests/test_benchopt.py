@@ -9,7 +9,7 @@ import pytest
 import yaml
 from benchopt.benchmark import Benchmark
 from benchopt.plotting.helpers import update_plot_data_style
-from conftest import REPO, assert_same_rows, make_problem, run
+from conftest import PAPER, REPO, assert_same_rows, make_problem, run
 
 from benchmark_dspdc import erm
 from benchmark_dspdc.bench import plugins
@@ -18,6 +18,7 @@ from benchmark_dspdc.bench.plugins import BudgetGap, RelativeGap
 from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.data import import_file, load_bundled
 from benchmark_dspdc.engine import threads
+from benchmark_dspdc.report.looks import BY_HAND, SELF_TUNED
 
 CONFIG = {
     "objective": ["ERM[loss=smoothed_hinge,lambda1=0.001,lambda2=[0.01,0.02]]"],
@@ -181,10 +182,38 @@ def test_regression_is_scored_on_test_data():
     assert 0.3 < task.scores(x)["test_r2"] < 1.0
 
 
-def test_names_show_what_differs_from_the_defaults():
-    assert str(instance("DSPDC", m=3, q=0.5)) == "DSPDC[m=3,q=0.5]"
-    changed = instance("DSPDC", m=3, q=0.5, sampling="subset", Lambda="bound")
-    assert str(changed) == "DSPDC[m=3,q=0.5,sampling=subset,Lambda=bound]"
+def test_names_show_what_differs_from_the_defaults_and_what_dspdc_makes_of_auto():
+    tuned, paper = "order=permuted,adaptive=True", "steps=theorem,order=random,adaptive=False"
+    assert str(instance("DSPDC")) == f"DSPDC[m=auto,q=auto,steps=block,{tuned}]"
+    for parameters, shown in (
+        ({}, f"steps=block,{tuned}"), (dict(steps="theorem"), f"steps=theorem,{tuned}"),
+        (dict(threads=2), f"steps=block,{tuned},threads=2"), (PAPER, paper),
+        (dict(sampling="subset", Lambda="bound"), f"{paper},sampling=subset,Lambda=bound"),
+        (dict(probabilities="importance"), f"{paper},probabilities=importance"),
+        (dict(Lambda="partition"), f"{paper},Lambda=partition"),
+        (dict(column_steps=False), f"steps=block,{tuned},column_steps=False"),
+    ):
+        assert str(instance("DSPDC", m=3, q=0.5, **parameters)) == f"DSPDC[m=3,q=0.5,{shown}]"
+    assert str(instance("SPDC", m=3, steps="dspdc")) == "SPDC[m=3,steps=dspdc]"
+
+
+def test_options_that_cannot_be_are_skipped_under_their_name():
+    solver = instance("DSPDC", m=3, q=0.5, steps="block", sampling="subset")
+    assert str(solver) == (
+        "DSPDC[m=3,q=0.5,steps=block,order=auto,adaptive=auto,sampling=subset]"
+    )
+    skipped, reason = solver.skip(make_problem())
+    assert skipped and reason.startswith("steps='block' is for the blocks of a partition")
+
+
+@pytest.mark.parametrize(("name", "parameters", "tuning"), [
+    ("DSPDC", {}, SELF_TUNED), ("DSPDC", dict(m=3, q=4), SELF_TUNED),
+    ("DSPDC", PAPER, SELF_TUNED), ("DSPDC", dict(m=3, q=4, **PAPER), BY_HAND),
+    ("DSPDC", dict(m=3, q=4, Lambda="partition"), BY_HAND), ("SPDC", {}, 0),
+    ("SPDC", dict(m=3), BY_HAND),
+])
+def test_a_result_tells_who_tuned_the_method(name, parameters, tuning):
+    assert instance(name, **parameters)._tuning() == tuning
 
 
 @pytest.mark.parametrize("name", ["SPDC", "scipy-lbfgs", "ERM"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import OPERATORS, make_factors, make_problem
+from conftest import OPERATORS, PAPER, make_factors, make_problem
 
 from benchmark_dspdc import erm, matrix_risk, solve
 from benchmark_dspdc.data import factorized
@@ -20,8 +20,9 @@ from benchmark_dspdc.theory.block_sizes import (
     iteration_seconds,
     parts,
 )
-from benchmark_dspdc.theory.coupling_constant import partition_constant
-from benchmark_dspdc.theory.steps import iterations_per_nat
+from benchmark_dspdc.theory.coupling_constant import ESTIMATED, partition_constant
+from benchmark_dspdc.theory.setting import CAUTION, PART
+from benchmark_dspdc.theory.steps import dspdc_split, iterations_per_nat
 
 
 def figure_1(n=1500, p=60, d=12, lambda2=1e-2):
@@ -59,6 +60,11 @@ def test_estimates_at_the_corners_of_a_small_matrix_are_its_norms():
         assert root(1, 9) == pytest.approx(np.linalg.norm(A, axis=1).max())
         assert root(20, 1) == pytest.approx(np.linalg.norm(A, axis=0).max())
         assert 0.85 <= root(20, 9) / np.linalg.norm(A, 2) <= 1.0 + 1e-12
+        # Of a usual block: means in place of the largest, where these are not the same.
+        assert root(1, 1, usual=True) == pytest.approx(np.sqrt(np.mean(A ** 2)))
+        assert root(1, 9, usual=True) == pytest.approx(np.sqrt(np.sum(A ** 2) / 20))
+        assert root(20, 9, usual=True) == pytest.approx(root(20, 9))
+        assert root(5, 4, usual=True) < root(5, 4)
 
 
 def test_estimates_for_matrices_use_the_norms_of_blocks():
@@ -76,17 +82,23 @@ def test_estimates_for_matrices_use_the_norms_of_blocks():
     assert found.entry <= found.column <= norms2.sum(axis=0).max()
 
 
-def test_the_choice_is_the_least_of_all_pairs():
+@pytest.mark.parametrize(("steps", "part"), [("theorem", 1.0), ("block", 1.0), ("block", PART)])
+def test_the_choice_is_the_least_of_all_pairs(steps, part):
     problem = figure_1()
     n, p = problem.shape
     root = rough_root(problem)
-    choice = choose_blocks(problem, root)
+    choice = choose_blocks(problem, root, steps=steps, part=part)
 
     def predicted(m, q):
         r, s = np.ceil(n / m), np.ceil(p / q)
-        scale = root(m, q) ** 2 / (problem.lam * problem.gamma * n)
         each = iteration_seconds(problem.operator, problem.loss, n / r, p / s)
-        return float(iterations_per_nat(r, s, scale) * np.log(1e6) * each)
+        if steps == "theorem":
+            scale = root(m, q) ** 2 / (problem.lam * problem.gamma * n)
+            return float(iterations_per_nat(r, s, scale) * np.log(1e6) * each)
+        # Each block has a step of its own: the usual one counts.
+        Lambda = part * root(m, q, usual=True) ** 2
+        _, K = dspdc_split(n, r, s, Lambda, problem.lam, problem.gamma)
+        return float(K * np.log(1e6) * each)
 
     assert choice.seconds == pytest.approx(predicted(choice.m, choice.q))
     for m in (1, 15, 70, 200, 1500):
@@ -115,15 +127,27 @@ def test_what_is_given_is_kept():
     assert "of" in algorithm.info["choice"]
 
 
-def test_auto_is_the_default_and_says_why():
+@pytest.mark.parametrize(("options", "kind"), [({}, ESTIMATED), (PAPER, "exact")])
+def test_auto_is_the_default_and_says_why(options, kind):
     problem = figure_1()
-    result = solve(problem, tol=1e-8)
+    result = solve(problem, tol=1e-8, **options)
     assert result.status == "converged"
     info = result.info
     assert info["choice"].startswith("m=") and "iterations of" in info["choice"]
     assert info["predicted_iterations"] > 0.0
     assert 0.0 < info["choosing_seconds"] < 60.0
-    assert info["Lambda_kind"] == "exact"
+    assert info["Lambda_kind"] == kind
+
+
+@pytest.mark.parametrize("options", [{}, dict(adaptive=False), PAPER])
+def test_the_blocks_of_a_run_are_those_of_the_least_time_for_its_steps(options):
+    problem = figure_1()
+    algorithm = DSPDC(problem, column_steps=False, **options)
+    info = algorithm.info
+    part = PART if info["adaptive"] else 1.0
+    found = choose_blocks(problem, rough_root(problem), steps=info["steps"], part=part)
+    assert info["choice"] == found.describe()
+    assert info["predicted_seconds"] == found.seconds
 
 
 def test_all_seeds_choose_alike_whatever_the_machine(monkeypatch):
@@ -174,19 +198,28 @@ def test_factors_of_one_column_and_one_row():
 
 def test_constants_are_exact_where_that_is_cheap_and_estimated_elsewhere(monkeypatch):
     problem = figure_1()
-    assert DSPDC(problem).info["Lambda_kind"] == "exact"
+    assert DSPDC(problem, **PAPER).info["Lambda_kind"] == "exact"
     limits = []
 
     def out_of_reach(operator, dual, primal, limit):
         limits.append(limit * operator.norm_price)
     monkeypatch.setattr("benchmark_dspdc.theory.setting.exact_constant", out_of_reach)
-    run = DSPDC(problem)
-    assert run.info["Lambda_kind"].startswith("estimated")
+    run = DSPDC(problem, **PAPER)
+    assert run.info["Lambda_kind"] == ESTIMATED
     # First for a millisecond, then for a twentieth of what is predicted.
     expected = choose_blocks(problem, rough_root(problem), run.info["m"], run.info["q"]).seconds
     assert limits == pytest.approx([1e6, 0.05e9 * expected])
-    exact = DSPDC(problem, m=run.info["m"], q=run.info["q"], Lambda="partition").info["Lambda"]
+    sizes = dict(m=run.info["m"], q=run.info["q"])
+    exact = DSPDC(problem, **sizes, Lambda="partition", **PAPER).info["Lambda"]
     assert 0.8 <= run.info["Lambda"] / exact <= 2.0
+    # Steps that adapt themselves are not worth waiting for it, except that of single rows.
+    limits.clear()
+    tuned = DSPDC(problem, **sizes, column_steps=False).info
+    assert (limits, tuned["Lambda_kind"]) == ([], ESTIMATED)
+    assert tuned["Lambda"] == CAUTION * rough_root(problem)(*sizes.values()) ** 2
+    rows = DSPDC(problem, m=1, q=1.0, column_steps=False).info
+    assert (limits, rows["Lambda_kind"]) == ([], "exact")
+    assert rows["Lambda"] == problem.operator.row_norms2.max()
 
 
 def test_samples_of_matrices_are_as_large_as_time_allows(monkeypatch):

@@ -5,7 +5,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import transcriptions_importance as plain
-from conftest import OPERATORS, make_problem, uneven_factors
+from conftest import OPERATORS, PAPER, make_problem, uneven_factors
 from method_cases import N, P
 from replay import drawn_batches, drawn_pairs, partitions
 from scipy.stats import chisquare
@@ -33,7 +33,7 @@ def test_equal_norms_give_equal_probabilities_and_the_steps_of_uniform_sampling(
     for n, p in ((12, 12), (20, 6), (6, 20)):
         A = np.where(rng.random((n, p)) < 0.5, 1.0, -1.0)
         problem = erm(A, rng.standard_normal(n), "square", 0.0, 0.1)
-        other = DSPDC(problem, m=1, q=1).info
+        other = DSPDC(problem, m=1, q=1, **PAPER).info
         given = DSPDC(problem, m=1, q=1, probabilities="importance")
         np.testing.assert_allclose(given._loop.blocks.dual.boosts, n, rtol=1e-12)
         np.testing.assert_allclose(given._loop.blocks.primal.boosts, p, rtol=1e-12)
@@ -344,7 +344,8 @@ def test_the_dual_gap_of_sdca_shrinks_at_the_rate_of_its_theorem(m):
 
 
 @pytest.mark.parametrize(("method", "options", "factor"), [
-    ("dspdc", dict(m=1, q=1), 20.0), ("dspdc", dict(m=20, q=4), 2.0), ("spdc", dict(m=1), 3.0),
+    ("dspdc", dict(m=1, q=1, **PAPER), 20.0), ("dspdc", dict(m=20, q=4, **PAPER), 2.0),
+    ("spdc", dict(m=1), 3.0),
     ("spdc", dict(m=1, steps="dspdc"), 4.0), ("sdca", dict(m=1), 3.0),
 ])
 def test_importance_takes_fewer_iterations_where_norms_are_uneven(method, options, factor):

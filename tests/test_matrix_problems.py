@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import transcriptions
-from conftest import daily
+from conftest import PAPER, daily
 from matrix_cases import (
     ALL_RUNS,
     PROBLEMS,
@@ -32,6 +32,7 @@ from benchmark_dspdc.data import task_knn_errors
 from benchmark_dspdc.engine import psd_projection as psd
 from benchmark_dspdc.engine.symmetric import pack
 from benchmark_dspdc.methods import DSPDC, METHODS, SDCA
+from benchmark_dspdc.methods.method import start_of
 from benchmark_dspdc.model.regularizers import (
     PSDFrobenius,
     conjugate_point,
@@ -214,7 +215,7 @@ def test_lambda_is_that_of_blocks_divided_by_the_roots_of_their_moduli(make, opt
     written = make(**options)
     problem = written.problem
     n, p = problem.shape
-    algorithm = DSPDC(problem, seed=0, m=6, q=2, moduli=moduli)
+    algorithm = DSPDC(problem, seed=0, m=6, q=2, moduli=moduli, **PAPER)
     flat = flat_of(written.D, written.weights(moduli) / problem.lam)
     dual, primal = algorithm._loop.blocks.dual, algorithm._loop.blocks.primal
     exact = max(block_norm2(flat, I, J) for I in dual.blocks for J in primal.blocks)
@@ -233,6 +234,41 @@ def test_lambda_is_that_of_blocks_divided_by_the_roots_of_their_moduli(make, opt
     # Values stay.
     X = random_psd(np.random.default_rng(0), *problem.x_shape[:2])
     assert algorithm.problem.primal(X) == problem.primal(X)
+
+
+# Where runs begin ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize("moduli", ["each", "least"])
+@pytest.mark.parametrize("method", sorted(k for k, v in METHODS.items() if v.moves_x))
+def test_every_method_with_an_x_of_its_own_begins_at_the_least_of_g(method, moduli):
+    written = metric_problem(lambda0=0.4, lam=2.0)
+    algorithm = METHODS[method](written.problem, moduli=moduli)
+    algorithm.advance(0)
+    # Centre and linear term differ between the blocks, and some are cut off by the cone.
+    least = np.array([
+        transcriptions.positive_part(lam * centre - linear) / lam for lam, centre, linear
+        in zip(written.lam, written.centre, written.linear, strict=True)
+    ])
+    assert least.any() and not np.allclose(least, written.centre)
+    np.testing.assert_allclose(algorithm.x, least, atol=1e-12)
+
+
+def test_the_least_of_g_is_a_better_begin_than_zero():
+    problem = metric_problem().problem
+    zero = np.zeros(problem.x_shape), np.zeros(problem.shape[0])
+    # y is zero in either case; the dual value is that of phi'(A x) where that is better.
+    algorithm = DSPDC(problem, m=6, q=2)
+    assert not algorithm.y.any()
+    first = problem.certify(algorithm.x, algorithm.y)
+    assert first.gap < 0.9 * problem.certify(*zero).gap
+    # A start that is given is kept.
+    given = DSPDC(problem, m=6, q=2, start=start_of(problem, *zero))
+    assert not given.x.any()
+    # As many iterations lead further.
+    for each in (algorithm, given):
+        each.advance(100)
+    gaps = [problem.certify(each.x, each.y).gap for each in (algorithm, given)]
+    assert gaps[0] < gaps[1]
 
 
 # Work ---------------------------------------------------------------------------------------
@@ -279,6 +315,7 @@ def test_passes_are_the_share_of_the_data_that_was_read(kind):
     for q in (2, p):
         algorithm = DSPDC(problem, m=6, q=q)
         sizes = [len(I) for I, _ in drawn_blocks(algorithm, 10, 0)]
+        assert algorithm.passes == 0.0
         algorithm.advance(10)
         assert algorithm.passes == pytest.approx(sum(sizes) / n)
     if kind == "trace_regression":         # all rows move
@@ -289,11 +326,14 @@ def test_passes_are_the_share_of_the_data_that_was_read(kind):
     # Columns: all are equally long, but for the shared one, which is as long as the others.
     algorithm = DSPDC(problem, m=1.0, q=1)
     blocks = [J[0] for _, J in drawn_blocks(algorithm, 12, 0)]
+    # A x is kept, which at argmin g is zero but for the metrics.
+    begun = algorithm.passes
+    assert begun == (1.0 if kind == "mt_lmnn" else 0.0)
     algorithm.advance(12)
     rows = np.full(p, n / p)
     if kind == "mt_lmnn":
         rows = np.array([n, *np.bincount(written.T)[1:]])
-    assert algorithm.passes == pytest.approx(rows[blocks].sum() / n)
+    assert algorithm.passes - begun == pytest.approx(rows[blocks].sum() / n)
 
 
 @runs

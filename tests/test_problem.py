@@ -81,14 +81,14 @@ def test_solutions_agree_with_scikit_learn_where_the_model_coincides(operator):
     problem = make_problem(operator, "square", lambda1=0.0, n=60)
     A, n = dense(problem), 60
     x = linear_model.Ridge(alpha=n * 0.1, fit_intercept=False, tol=1e-12).fit(A, problem.b).coef_
-    np.testing.assert_allclose(solve(problem, tol=1e-14).x, x, atol=1e-7)
+    np.testing.assert_allclose(solve(problem, tol=0.0).x, x, atol=1e-7)
 
     problem = make_problem(operator, "square", lambda1=0.05, n=60)
     model = linear_model.ElasticNet(
         alpha=0.15, l1_ratio=1 / 3, fit_intercept=False, tol=1e-14, max_iter=100_000
     )
     np.testing.assert_allclose(
-        solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_, atol=1e-6
+        solve(problem, tol=0.0).x, model.fit(A, problem.b).coef_, atol=1e-6
     )
 
     problem = make_problem(operator, "logistic", lambda1=0.0, n=60)
@@ -96,7 +96,7 @@ def test_solutions_agree_with_scikit_learn_where_the_model_coincides(operator):
         C=1 / (n * 0.1), fit_intercept=False, tol=1e-12, max_iter=10_000
     )
     np.testing.assert_allclose(
-        solve(problem, tol=1e-14).x, model.fit(A, problem.b).coef_[0], atol=1e-6
+        solve(problem, tol=0.0).x, model.fit(A, problem.b).coef_[0], atol=1e-6
     )
 
 

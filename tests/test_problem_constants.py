@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
+from conftest import PAPER
 from test_coupling import brute_force, make
 from test_matrix_problems import flat_of, metric_problem, risk_problem, trace_problem
 
@@ -107,13 +108,16 @@ def test_over_budget_the_constants_lie_between_their_bounds(kind, m, q, monkeypa
     assert found.Lambda_qm.value <= found.m * found.Lambda_p1.value * (1 + 1e-10)
 
 
-def test_lambda_is_the_one_that_dspdc_uses():
+def test_blocks_and_lambda_are_those_that_dspdc_uses():
     problem, _ = problem_of("factorized")
     for seed, sizes in ((0, {}), (4, dict(m=3, q=4)), (5, dict(m=0.2, q=0.5))):
+        # By default it chooses blocks in its own way, and only estimates their constant.
         info = METHODS["dspdc"](problem, seed=seed, **sizes).info
         found = constants(problem, **sizes, seed=seed)
-        assert found.Lambda_qm.value == info["Lambda"]
         assert (found.m, found.q, found.r, found.s) == tuple(info[k] for k in "mqrs")
+        paper = METHODS["dspdc"](problem, seed=seed, m=found.m, q=found.q, **PAPER)
+        assert paper.info["Lambda_kind"] == "exact"
+        assert found.Lambda_qm.value == paper.info["Lambda"]
 
 
 def hadamard(order):

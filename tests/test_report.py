@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from benchopt.benchmark import Benchmark
 from browser import LEAVE, in_a_browser, opened
-from conftest import REPO
+from conftest import PAPER, REPO
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 
 from benchmark_dspdc.bench import paper_run
@@ -545,6 +545,10 @@ def test_figure_2_has_a_row_for_each_pair_of_sizes_that_was_run(tmp_path, drawn)
         assert [len(panel.get_lines()) for panel in drawn[-1].axes] == count * [1, 1, 0]
 
 
+#: Of the names of DSPDC, where it is the paper's.
+PRINTED = ",".join(f"{name}={value}" for name, value in PAPER.items())
+
+
 def test_every_solver_of_the_configs_has_a_role_in_the_figures():
     for name, role in {
         STATED: "DSPDC, as the paper states", EXACT: "DSPDC, partitions",
@@ -559,6 +563,16 @@ def test_every_solver_of_the_configs_has_a_role_in_the_figures():
         "DSPDC[m=1,q=50,sampling=subset]": None, "DSPDC[m=1,q=50,Lambda=heuristic]": None,
         "DSPDC[m=1,q=50,probabilities=importance]": None, "DSPDC[m=1,q=50,adaptive=True]": None,
         "DSPDC[m=auto,q=auto,threads=2]": None, "DSPDC[m=auto,q=auto,sampling=subset]": None,
+        # Names say what the steps are.
+        "DSPDC[m=auto,q=auto,steps=block,order=permuted,adaptive=True]":
+            "DSPDC, auto and adaptive",
+        f"DSPDC[m=auto,q=auto,{PRINTED}]": "DSPDC, auto",
+        f"DSPDC[m=1,q=50,{PRINTED},Lambda=partition]": "DSPDC, partitions",
+        f"DSPDC[m=1,q=50,{PRINTED},sampling=subset,Lambda=heuristic]":
+            "DSPDC, as the paper states",
+        "DSPDC[m=1,q=50,steps=block,order=permuted,adaptive=True]": None,
+        "DSPDC[m=1,q=50,steps=block,order=random,adaptive=False]": None,
+        "DSPDC[m=1,q=50,steps=theorem,order=permuted,adaptive=False]": None,
     }.items():
         assert figures._role(name) == role, name
     assert len({look for look in figures.ROLES.values()}) == len(figures.ROLES)

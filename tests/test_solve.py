@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import OPERATORS, make_problem
+from conftest import OPERATORS, PAPER, make_problem
 from numba.core.registry import CPUDispatcher
 from test_matrix_problems import risk_problem
 
@@ -34,7 +34,10 @@ def test_result_holds_the_certificate_of_its_point():
     assert result.gap == certificate.gap
     assert result.relative_gap == result.gap / max(1.0, abs(result.primal)) <= 1e-7
     assert result.info["m"] == 5
-    assert result.info["Lambda_kind"] == "exact"
+    assert result.info["Lambda_kind"] == "estimated from a sample of rows"
+    paper = solve(problem, tol=1e-7, m=5, q=4, **PAPER)
+    assert paper.status == "converged"
+    assert paper.info["Lambda_kind"] == "exact"
     last = result.history.iloc[-1]
     assert (last["primal"], last["dual"], last["gap"]) == (result.primal, result.dual, result.gap)
 
@@ -64,7 +67,7 @@ def test_checks_are_ten_percent_apart_in_the_long_run():
 def test_limits_end_a_run_with_their_name():
     problem = make_problem(lambda2=1e-6, lambda1=0.0)
     assert solve(problem, tol=0.0, max_passes=5).status == "max_passes"
-    result = solve(problem, tol=1e-300, max_seconds=0.2, m=1, q=1)
+    result = solve(problem, tol=1e-300, max_seconds=0.2, m=1, q=1, **PAPER)
     assert result.status == "max_seconds"
     assert np.isfinite(result.gap)
 
@@ -168,6 +171,7 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(method):
     (dict(theorem=3), "theorem must be one of 1, 2"),
     (dict(moduli="all"), "moduli must be one of 'each', 'least', got 'all'"),
     *((dict(adaptive=value), "adaptive must be true or false") for value in ("yes", 1, None)),
+    *((dict(column_steps=value), "column_steps must be true or false") for value in ("yes", 1)),
     (dict(adaptive=True, probabilities="importance"), "cannot be adaptive"),
     (dict(method="spdc", steps="mine"), "steps must be one of"),
     (dict(method="spdc", theorem=2), "only with steps='dspdc'"),
@@ -193,7 +197,7 @@ def test_something_else_than_a_problem_is_refused():
 def test_option_names_include_those_passed_on():
     assert option_names(METHODS["dspdc"]) == {
         "m", "q", "sampling", "theorem", "Lambda", "heuristic_scale", "adaptive",
-        "probabilities", "calibrate", "moduli", "threads", "steps", "order",
+        "probabilities", "calibrate", "moduli", "threads", "steps", "order", "column_steps",
     }
     assert option_names(METHODS["spdc"]) >= {"m", "steps", "theorem", "Lambda"}
     assert option_names(METHODS["sdca"]) == {
@@ -224,8 +228,9 @@ def test_what_is_compiled_is_seen():
 
 
 WARM = [
-    ("dspdc", dict(m=5, q=4)), ("dspdc", dict(m=20, q=1)), ("dspdc", dict(adaptive=True)),
-    ("dspdc", dict(m=1, q=1.0, adaptive=True)), *((name, {}) for name in sorted(METHODS)),
+    ("dspdc", dict(m=5, q=4, **PAPER)), ("dspdc", dict(m=20, q=1, **PAPER)),
+    ("dspdc", dict(adaptive=True)), ("dspdc", dict(m=1, q=1.0, adaptive=True)),
+    ("dspdc", dict(m=5, q=4, column_steps=True)), *((name, {}) for name in sorted(METHODS)),
 ]
 VARIANTS = [("dspdc", dict(m=3, sampling="subset")), ("sdca", dict(m=4, order="permuted"))]
 
@@ -246,8 +251,8 @@ def test_nothing_is_compiled_after_the_warm_up(operator, method, options):
     with nothing_compiled():
         algorithm = METHODS[method](problem, seed=5, **options)
         # Several epochs for those that have them, and several looks back.
-        algorithm.advance(1000 if "adaptive" in options else 200)
-    if "adaptive" in options and operator == "lazy":
+        algorithm.advance(1000 if algorithm.info.get("adaptive") else 200)
+    if algorithm.info.get("adaptive") and operator == "lazy":
         assert algorithm.info["modulus"] != algorithm._curvature.most
 
 

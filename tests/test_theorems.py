@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import LOSSES, OPERATORS, daily, stored_as
+from conftest import LOSSES, OPERATORS, PAPER, daily, stored_as
 from method_cases import compare
 from replay import drawn_blocks, start_from
 from transcriptions import Matrices, Vectors, algorithm_1, remark_1
@@ -171,7 +171,9 @@ def shares(case, m, q, sampling="partition", theorem=1, start=None, nats=6.0, fa
     """
     rows = []
     for seed in range(1 if (m, q) == case.problem.shape else seeds):
-        algorithm = DSPDC(case.problem, seed=seed, m=m, q=q, sampling=sampling, theorem=theorem)
+        algorithm = DSPDC(
+            case.problem, seed=seed, m=m, q=q, sampling=sampling, theorem=theorem, **PAPER
+        )
         c = setting(case, m, q, sampling, algorithm.info["Lambda"], theorem)
         at = np.ceil(np.linspace(0.0, nats * theorem * c.nats, 11)[1:]).astype(int)
         if start is None:
@@ -313,7 +315,8 @@ def test_theorems_on_matrices_with_more_seeds(loss, m, q, sampling):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_predicted_rate_is_that_of_the_theorem_where_lambda_is_a_bound(case, sampling, theorem):
     def made(**options):
-        return DSPDC(case.problem, m=5, q=3, sampling=sampling, theorem=theorem, **options)
+        asked = PAPER | options
+        return DSPDC(case.problem, m=5, q=3, sampling=sampling, theorem=theorem, **asked)
     algorithm = made(Lambda="partition" if sampling == "partition" else "bound")
     c = setting(case, 5, 3, sampling, algorithm.info["Lambda"], theorem)
     assert algorithm.predicted_rate == pytest.approx(1 / (theorem * c.nats), rel=1e-12)
@@ -329,7 +332,7 @@ def test_other_predicted_rates_are_those_of_their_authors(case):
     expected = 1 / (n / 4 + R * np.sqrt(n / (4 * lam * gamma)))
     assert spdc.predicted_rate == pytest.approx(expected)
     as_dspdc = METHODS["spdc"](case.problem, m=4, steps="dspdc", Lambda="partition")
-    same = DSPDC(case.problem, m=4, q=P, Lambda="partition")
+    same = DSPDC(case.problem, m=4, q=P, Lambda="partition", **PAPER)
     assert as_dspdc.predicted_rate == same.predicted_rate
     mu = 2 * np.sqrt(lam * gamma * n / case.norm2)
     assert METHODS["pdhg"](case.problem).predicted_rate == pytest.approx(mu / (1 + mu))
@@ -464,7 +467,7 @@ def agrees_with_algorithm_1(algorithm, plain, start):
 @pytest.mark.parametrize(("m", "q"), [(4, 3), (5, 1), (1, P)])
 def test_a_run_started_elsewhere_agrees_with_algorithm_1(case, m, q, sampling):
     loss, lambda1 = next(c[1:] for c in CASES if c[0] == case.problem.operator.kind)
-    algorithm = DSPDC(case.problem, seed=3, m=m, q=q, sampling=sampling)
+    algorithm = DSPDC(case.problem, seed=3, m=m, q=q, sampling=sampling, **PAPER)
     plain = Vectors(case.A, case.problem.b, loss, lambda1, 0.1)
     agrees_with_algorithm_1(algorithm, plain, starting_point(case))
 
@@ -472,6 +475,6 @@ def test_a_run_started_elsewhere_agrees_with_algorithm_1(case, m, q, sampling):
 @pytest.mark.parametrize(("m", "q"), [(4, 2), (8, 1)])
 def test_a_run_on_matrices_started_elsewhere_agrees_with_algorithm_1(m, q):
     case = matrices("risk", "smoothed_hinge")
-    algorithm, zero = DSPDC(case.problem, seed=3, m=m, q=q), np.zeros_like(case.x)
+    algorithm, zero = DSPDC(case.problem, seed=3, m=m, q=q, **PAPER), np.zeros_like(case.x)
     plain = Matrices(case.A, case.problem.b, "smoothed_hinge", case.moduli, zero, zero)
     agrees_with_algorithm_1(algorithm, plain, starting_point(case))

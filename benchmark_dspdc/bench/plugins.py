@@ -163,7 +163,11 @@ class MethodSolver(Carried, BaseSolver):
 
     def __repr__(self):
         default = next(product_param(type(self).parameters))
-        settled = NAMED[self.method].settled(**self._parameters)
+        try:
+            settled = NAMED[self.method].settled(**self._parameters)
+        except ValueError:
+            # They are skipped with the reason, under a name.
+            settled = self._parameters
         shown = [
             f"{name}={settled[name]}" for name, value in self._parameters.items()
             if name in self.always or value != default[name]

@@ -69,7 +69,8 @@ class DSPDC(LoopMethod):
     column_steps : "auto" or bool
         Primal steps tau_j by one over the mean square root of the entries of column j that are not
         zero, for columns in units of their own; "auto" where these differ by a factor of more than
-        `UNEVEN` and steps are by block.
+        `UNEVEN`, steps are by block and Lambda is no number. Lambda is then that of A in these
+        units, the largest column's.
     threads : int
         Work on an iteration with so many threads at once, if it is long enough
         for that (some 10 us) and a product with single rows or columns of A;
@@ -135,7 +136,7 @@ class DSPDC(LoopMethod):
             prices = calibrated(self.problem, self._iteration_time)
         check_sampling(probabilities, sampling, Lambda, adaptive)
         by_importance = probabilities == "importance"
-        self._columns = self._column_steps(column_steps, steps)
+        self._columns = self._column_steps(column_steps, steps, Lambda)
         # Norms are those of A with its columns in the units of the steps.
         measured = self.problem.weighted(self._columns)
         setting = dspdc_setting(
@@ -151,18 +152,27 @@ class DSPDC(LoopMethod):
             Lambda=setting.constant.value, Lambda_kind=setting.constant.kind, theorem=theorem,
             adaptive=adaptive, steps=steps, order=order, column_steps=self._columns is not None,
         )
-        limit = 0.0 if adaptive else AT_ONCE / measured.operator.norm_price
+        operator = measured.operator
+        limit = 0.0 if adaptive else AT_ONCE / operator.norm_price
         if Lambda == "partition":
             # Whoever asks for the constant of the partition may wait for those of its blocks.
-            limit = budget(measured.operator)
-        known = self._weigh(measured.operator, setting, steps, limit)
-        self._start_with(setting, seeds, known, threads)
+            limit = budget(operator)
+        known = self._weigh(operator, setting, steps, limit)
 
-    def _column_steps(self, wanted, steps):
+        def certified():
+            # Shares that are estimated may be too small for a block, as Lambda may be for all.
+            if not (known or self._weigh(operator, setting, steps, budget(operator))):
+                self._shares[:] = 1.0
+            return setting.certified()
+        self._start_with(setting._replace(certified=certified), seeds, known, threads)
+
+    def _column_steps(self, wanted, steps, Lambda):
         """Steps of the columns beside the shortest; None if they are all alike."""
         operator = self.problem.operator
         if is_auto(wanted):
-            wanted = steps == "block" and operator.column_width == 1 and "maybe"
+            # A number is a bound on the norms of A, and not of A in other units.
+            possible = steps == "block" and operator.column_width == 1 and isinstance(Lambda, str)
+            wanted = possible and "maybe"
         elif check_flag(wanted, "column_steps") and (steps, operator.column_width) != ("block", 1):
             raise ValueError(
                 "column_steps=True is for columns of numbers and steps='block', got "

@@ -54,7 +54,8 @@ class SparseOperator(StoredOperator):
 
     @cached_property
     def column_counts(self):
-        return np.bincount(self.csr.indices, minlength=self.shape[1])
+        # Zeros may be stored too.
+        return np.bincount(self.csr.indices[self.csr.data != 0.0], minlength=self.shape[1])
 
     @property
     def entries(self):

@@ -229,9 +229,14 @@ def _stated(options):
     return options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
 
 
+#: What the name of a DSPDC may say of one that is the paper's.
+OF_THE_PAPER = {"steps": "theorem", "order": "random", "adaptive": False}
+
+
 def form_of(options):
     """Which of `FORMS` a DSPDC is, None if it is not the paper's but for blocks and constant."""
-    if set(options) - {"m", "q", "sampling", "Lambda", "moduli"}:
+    own = {name for name, value in options.items() if OF_THE_PAPER.get(name, ...) != value}
+    if own - {"m", "q", "sampling", "Lambda", "moduli"}:
         return None
     if _stated(options):
         return AS_STATED

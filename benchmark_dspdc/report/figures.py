@@ -242,6 +242,8 @@ def _role(solver):
     if method != "dspdc":
         return None
     auto, adaptive = "auto" in (options.get("m"), options.get("q")), options.pop("adaptive", False)
+    if adaptive:
+        options = {name: options[name] for name in options if name not in ("steps", "order")}
     form = claims.form_of(options)
     if adaptive:
         return "DSPDC, auto and adaptive" if auto and form else None

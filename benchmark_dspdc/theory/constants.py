@@ -33,7 +33,7 @@ from .coupling_constant import (
     partition_constant,
     whole,
 )
-from .setting import dspdc_setting
+from .setting import dspdc_setting, practice
 
 #: What a constant may cost here, in units of what it may cost a method that waits for it.
 PATIENCE = 10
@@ -213,9 +213,10 @@ def constants(problem, m=None, q=None, seed=0):
         return value, "exact" if kind == "|A|^2" else f"upper bound ({kind})"
 
     begun = time.perf_counter()
+    steps, _, adaptive = practice()
     setting = dspdc_setting(
         problem, np.random.SeedSequence(seed), "auto" if m is None else m,
-        "auto" if q is None else q, Lambda="partition",
+        "auto" if q is None else q, Lambda="partition", steps=steps, adaptive=adaptive,
     )
     dual, primal = setting.dual, setting.primal
     Lambda_qm = known(lambda: setting.constant, dual, primal, begun)

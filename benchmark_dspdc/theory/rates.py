@@ -58,8 +58,14 @@ class Letters:
                 asked = {"m": 1} | asked | {"q": self.p}
             own = method == "dspdc" or options.get("steps") == "dspdc"
             if method == "dspdc":
+                # Blocks by its practice; the formula is the theorem's, with that one's constant.
                 given = {k: options[k] for k in PRACTICE if k in options}
-                asked["steps"], _, asked["adaptive"] = practice(**given)
+                steps, _, adaptive = practice(**given)
+                chosen = dspdc_setting(
+                    problem, np.random.SeedSequence(0), **asked, steps=steps, adaptive=adaptive,
+                    constant=False,
+                )
+                asked |= {"m": chosen.dual.largest, "q": chosen.primal.largest}
             setting = dspdc_setting(problem, np.random.SeedSequence(0), **asked, constant=own)
             self._take_blocks(setting.dual, setting.primal)
             self.K_qm = self.K(setting.constant.value if own else math.nan)
