@@ -41,7 +41,7 @@ def check_problem(problem):
 def find_method(name):
     """The class of a method from its name, in upper or lower case, with - or _."""
     plain = name.lower().replace("-", "_") if isinstance(name, str) else name
-    return choose(plain, NAMED, "method")
+    return choose(plain, dict(NAMED), "method")
 
 
 #: Multiply-adds of a pass from which data are large: a certificate then takes longer than a

@@ -107,7 +107,7 @@ def test_own_gap_and_nnz_are_those_of_the_methods_own_points(sequential):
     start, end = rows.iloc[0], rows.iloc[-1]
     data = load_bundled("breast_cancer", scale="standardize", seed=0)
     problem = erm(data.X, data.b, "smoothed_hinge", 0.001, 0.01)
-    algorithm = plugins.METHODS["sdca"](problem)
+    algorithm = plugins.NAMED["sdca"](problem)
     assert start["objective_own_gap"] == problem.primal(algorithm.x) - problem.dual(algorithm.y)
     assert (sequential["objective_own_gap"] > sequential["objective_gap"] + 1e-9).any()
     assert start["objective_nnz"] == 0
@@ -119,7 +119,7 @@ def test_plug_in_compiles_before_it_is_timed(monkeypatch):
     monkeypatch.setattr(plugins, "warm_up", lambda *arguments: calls.append(arguments))
     solver, problem = instance("SPDC", m=2), make_problem()
     solver.set_objective(problem)
-    assert calls == [(plugins.METHODS["spdc"], problem, solver.options)]
+    assert calls == [(plugins.NAMED["spdc"], problem, solver.options)]
 
 
 def test_repetitions_solve_one_problem_with_different_seeds(sequential):

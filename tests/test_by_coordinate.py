@@ -46,7 +46,10 @@ def posed(stored, lambda1, moduli):
     full = A.toarray() if stored == "lazy" else np.dot(*make_factors(N, P, D))
     b = make_labels(full, "smoothed_hinge")
     plain = Vectors(full, b, "smoothed_hinge", lambda1, 0.1)
-    return erm(A, b, "smoothed_hinge", lambda1, lambda2=0.1), plain
+    problem = erm(A, b, "smoothed_hinge", lambda1, lambda2=0.1)
+    if stored == "lazy":
+        problem.operator.LAZY = np.inf
+    return problem, plain
 
 
 #: What is stored, m, q, the state that comes of it, its kind and lambda1. Without an l1 term

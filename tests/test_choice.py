@@ -130,7 +130,7 @@ def test_what_is_given_is_kept():
 @pytest.mark.parametrize(("options", "kind"), [({}, ESTIMATED), (PAPER, "exact")])
 def test_auto_is_the_default_and_says_why(options, kind):
     problem = figure_1()
-    result = solve(problem, tol=1e-8, **options)
+    result = solve(problem, "dspdc", tol=1e-8, **options)
     assert result.status == "converged"
     info = result.info
     assert info["choice"].startswith("m=") and "iterations of" in info["choice"]

@@ -20,7 +20,7 @@ from benchmark_dspdc.bench.named_problems import load_targets
 from benchmark_dspdc.bench.plugins import predicted_cost
 from benchmark_dspdc.bench.predicted_table import compare, run
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.methods import METHODS, NAMED
 from benchmark_dspdc.report.results import method_of
 from benchmark_dspdc.theory.rates import RATES, NoRate, predict, predictions, rate_of
 
@@ -222,7 +222,7 @@ def test_rates_are_chosen_by_the_options():
 
 def test_plug_ins_are_found_by_their_names():
     named = {s.name: s.method for s in Benchmark(REPO).get_solvers() if hasattr(s, "method")}
-    assert set(named.values()) == set(METHODS)
+    assert set(named.values()) == set(NAMED)
     for name, method in named.items():
         assert method_of(name) == (method, {})
 

@@ -148,7 +148,7 @@ def test_under_benchopt_methods_run_on_one_thread(monkeypatch):
             seen.append(threads.n_threads())
             super()._run(n_iterations)
 
-    monkeypatch.setitem(plugins.METHODS, "dspdc", Counting)
+    monkeypatch.setitem(plugins.NAMED, "dspdc", Counting)
     found = next(k for k in Benchmark(REPO).get_solvers() if k.name == "DSPDC")
     solver = found.get_instance(m=20, q=21)
     solver.problem, checks = posed(), iter([True, True, False])

@@ -120,7 +120,7 @@ def test_control_c_keeps_the_best_point():
 def test_progress_bar_shows_the_gap(capsys):
     solve(make_problem(), progress=True)
     shown = capsys.readouterr().out
-    assert "dspdc" in shown
+    assert "auto" in shown
     assert "gap" in shown
 
 

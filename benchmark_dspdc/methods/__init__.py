@@ -1,5 +1,7 @@
 """The methods, by name. To add one: a file here, and an entry in `METHODS`."""
 
+from collections import ChainMap
+
 from .apcg import APCG, PrimalAPCG
 from .asdca import ASDCA
 from .asvrg_sp import ASVRGSP
@@ -25,6 +27,6 @@ METHODS = {
 Auto.field = METHODS
 
 #: By all names that users may give.
-NAMED = {Auto.name: Auto} | METHODS
+NAMED = ChainMap({Auto.name: Auto}, METHODS)
 
 __all__ = ["METHODS", "NAMED", "Auto", "Method", *(cls.__name__ for cls in METHODS.values())]
