@@ -144,10 +144,15 @@ class Auto(Method):
         return found
 
     @classmethod
+    def ranked(cls, problem):
+        """The `Prediction` of every method that can run on a problem, the best first."""
+        admitted = cls.admitted(problem)
+        return [each for each in ranking(problem) if each.method in admitted]
+
+    @classmethod
     def contenders(cls, problem, race="work"):
         """The first of the ranking, and those that may race with it."""
-        admitted = cls.admitted(problem)
-        first, *others = (each for each in ranking(problem) if each.method in admitted)
+        first, *others = cls.ranked(problem)
         if not race:
             return [first]
         hopeful = [each for each in others if each.seconds <= HOPEFUL * first.seconds]
