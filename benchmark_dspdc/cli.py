@@ -97,6 +97,17 @@ def _parser():
         help="of the mean loss plus lambda1 |x|_1 + (lambda2/2) |x|^2; scikit-learn's 1/(C n)")
     add("--labels", default="-1+1", help='"01" for labels 0 and 1')
 
+    add = command(_recommend, "recommend", "rank the methods for your data, and try the first")
+    add("data", metavar="DATASET_OR_FILE",
+        help="a LIBSVM file (plain, .bz2, .gz or .xz), an .npz with arrays A and b, a .npy or "
+             "sparse .npz of A, or a data set such as \"Factorized[n=5000]\"")
+    add("b", nargs="?", metavar="B", help="with A alone: .npy of b")
+    add("-o", "--objective", metavar="OBJECTIVE",
+        help="such as \"ERM[loss=logistic,lambda2=1e-4]\" (default: the first parameters, and "
+             "the square loss where b is no class)")
+    add("--seconds", type=float, default=2.0, metavar="S",
+        help="for which each of the first few is tried (default: 2); 0 for predictions alone")
+
     add = command(_import_libsvm, "import-libsvm", "put a LIBSVM file into libsvmdata's cache")
     add("name", metavar="NAME", help="as in LIBSVM[name=NAME]")
     add("file", metavar="FILE", type=Path, help="plain, .bz2, .gz or .xz")
@@ -252,14 +263,20 @@ def _complexity(options):
 
 
 def _certify(options):
-    from .data.arrays import read_model
+    from .data.arrays import MODEL, read_parts
     from .problems import certify
 
-    A, b, coef = read_model([options.data, *options.arrays])
+    A, b, coef = read_parts([options.data, *options.arrays], MODEL)
     found = certify(A, b, coef, options.loss, options.lambda1, options.lambda2,
                     labels=options.labels)
     print(f"primal        {found.primal:.10g}\ndual          {found.dual:.10g}\n"
           f"gap           {found.gap:.3e}\nrelative gap  {found.relative_gap:.3e}")
+
+
+def _recommend(options):
+    from .bench.recommending import run
+
+    run(options.data, options.b, options.objective, options.seconds)
 
 
 def _import_libsvm(options):

@@ -208,7 +208,7 @@ def test_a_fitted_model_is_certified_from_files(tmp_path, capsys):
         assert main([*command, "--labels", "01"]) == 0
         assert f"relative gap  {found.relative_gap:.3e}" in capsys.readouterr().out
     for files, message in (
-        (parts[:2], "give one file, or three of A, b and coef, got 2"),
+        (parts[:2], "give one file, or three files, of A, b and coef, got 2"),
         (parts[1:2], "must be an .npz with the arrays A, b, coef, got one array"),
         ([str(tmp_path / "none.npz")], "no such file"), (whole, "labels must be -1 or +1"),
     ):

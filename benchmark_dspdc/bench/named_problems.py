@@ -35,34 +35,61 @@ def load_targets(target, objective=None):
     such as "Factorized[n=5000,p=100,d=20]". An objective such as "ERM[loss=logistic]" takes the
     place of the config's; without any it has its first parameters.
     """
-    import click
-    from benchopt.benchmark import Benchmark, _list_parametrized_classes
-
     datasets, objectives = [target], None
     if target.endswith((".yml", ".yaml")):
         datasets, objectives = _read_config(Path(target))
     if objective is not None:
         objectives = [objective]
-    benchmark = Benchmark(benchmark_folder())
-    try:
-        selected = benchmark.check_dataset_patterns(datasets)
-        filters = benchmark.check_objective_filters(objectives)
-        datasets = list(_list_parametrized_classes(*selected))
-        chosen = list(_list_parametrized_classes(*filters, check_installed=False))
-    except (ValueError, TypeError, click.ClickException) as error:
-        raise ValueError(_one_line(error)) from None
+    datasets, objectives = _listed(datasets, objectives)
     for dataset, ready in datasets:
         if not ready:
             raise ValueError(f"{dataset} cannot be loaded: a package that it needs is missing")
-        for found, _ in chosen if objectives else chosen[:1]:
+        for found in objectives:
             yield _pose(dataset, found)
         dataset._data = None
 
 
+def pose_own(name, data, objective=None):
+    """The problems of data that are no data set of the benchmark, as `load_targets` gives them.
+
+    `data` is a function of the objective's loss that returns what a data set would.
+    """
+    for found in _listed(None, None if objective is None else [objective])[1]:
+        found = _own(found)
+        given = data(found.loss)
+        skipped, reason = found.skip(**given)
+        if not skipped:
+            found.set_data(**given)
+        yield Target(name, str(found), None if skipped else found.problem, reason)
+
+
+def _listed(datasets, objectives):
+    """What benchopt finds by patterns: pairs of a data set and whether it is ready, objectives."""
+    import click
+    from benchopt.benchmark import Benchmark, _list_parametrized_classes
+
+    benchmark = Benchmark(benchmark_folder())
+    try:
+        if datasets is not None:
+            selected = benchmark.check_dataset_patterns(datasets)
+            datasets = list(_list_parametrized_classes(*selected))
+        filters = benchmark.check_objective_filters(objectives)
+        chosen = [
+            found for found, _ in _list_parametrized_classes(*filters, check_installed=False)
+        ]
+    except (ValueError, TypeError, click.ClickException) as error:
+        raise ValueError(_one_line(error)) from None
+    return datasets, chosen if objectives else chosen[:1]
+
+
+def _own(objective):
+    """An objective of its own for each problem, as benchopt keeps the problem in it."""
+    return type(objective).get_instance(**objective._parameters)
+
+
 def _pose(dataset, objective):
     """The problem of a data set and an objective, made as for a run."""
-    # benchopt keeps the problem in the objective; each pair has one of its own.
-    objective = type(objective).get_instance(**objective._parameters)
+    objective = _own(objective)
     try:
         skipped, reason = objective._set_dataset(dataset)
     except Exception as error:

@@ -5,26 +5,31 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-#: What a file of a whole model has.
-PARTS = ("A", "b", "coef")
+#: What files of data have, and of a whole model.
+DATA, MODEL = ("A", "b"), ("A", "b", "coef")
 
 
-def read_model(files):
-    """A, b and coef, of one .npz with these names, or of three files; A may be sparse."""
+def read_parts(files, names):
+    """The arrays of these names, `DATA` or `MODEL`, of one .npz or of a file each.
+
+    A may be sparse.
+    """
     files = [Path(file) for file in files]
+    each = f"{'two' if names == DATA else 'three'} files, of {', '.join(names[:-1])}"
+    each = f"{each} and {names[-1]}"
     if len(files) == 1:
         found = read_arrays(files[0])
-        if not isinstance(found, dict) or not set(PARTS) <= set(found):
+        if not isinstance(found, dict) or not set(names) <= set(found):
             has = ", ".join(found) if isinstance(found, dict) else "one array"
             raise ValueError(
-                f"{files[0]} must be an .npz with the arrays {', '.join(PARTS)}, got {has}; or "
-                "give three files, of A, b and coef"
+                f"{files[0]} must be an .npz with the arrays {', '.join(names)}, got {has}; or "
+                f"give {each}"
             )
-        return tuple(found[name] for name in PARTS)
-    if len(files) != 3:
-        raise ValueError(f"give one file, or three of A, b and coef, got {len(files)}")
+        return tuple(found[name] for name in names)
+    if len(files) != len(names):
+        raise ValueError(f"give one file, or {each}, got {len(files)}")
     made = []
-    for file, name in zip(files, PARTS, strict=True):
+    for file, name in zip(files, names, strict=True):
         found = read_arrays(file)
         if isinstance(found, dict):
             if len(found) != 1:

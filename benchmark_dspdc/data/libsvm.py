@@ -188,6 +188,16 @@ def load(name, scale="none", test=True):
     return Labelled(X, rule.apply(y), X_test, y_test, task, str(rule))
 
 
+def read_file(path):
+    """Read a LIBSVM-format file as it is, beside the cache: a `RawData`, stored as `load` has it.
+
+    The limits on its size and width are those of `import_file`.
+    """
+    # A file is known by its folder too, so that no listed set is meant.
+    X, y = _parse(os.path.abspath(path), path)
+    return RawData(X.toarray() if _is_dense(X) else X, y)
+
+
 def import_file(name, path, n_features=None, max_bytes=None, progress=False):
     """Put a LIBSVM-format file that the user has into the cache.
 
@@ -319,11 +329,16 @@ def _find(name):
     return None
 
 
+def _is_dense(X):
+    """Whether a matrix is dense in libsvmdata's layout."""
+    return X.nnz >= 0.5 * X.shape[0] * X.shape[1]
+
+
 def _store(name, X, y):
     """Write a data set into the cache in libsvmdata's layout; give the two paths."""
     home = _home_to_write()
     sparse_X, dense_X, y_file = (home / f"{name}_{end}" for end in ("X.npz", "X.npy", "y.npy"))
-    is_sparse = X.nnz < 0.5 * X.shape[0] * X.shape[1]
+    is_sparse = not _is_dense(X)
     X_file = sparse_X if is_sparse else dense_X
     with _scratch(home) as scratch, contextlib.ExitStack() as held:
         if is_sparse:

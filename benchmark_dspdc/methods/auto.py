@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..engine.checks import choose
-from ..theory.ranking import ACCURACY, ranking
+from ..theory.ranking import ACCURACY, ranking, rivals
 from .method import Method, Start
 
 #: Seconds of work of the leader at the first race; the next ones are at twice the last.
@@ -22,6 +22,9 @@ CHALLENGERS, HOPEFUL = 2, 30.0
 
 #: A challenger takes over if what is left would take it less by this factor.
 BETTER = 1.3
+
+#: A gap that is smaller, or by rounding negative, counts as this.
+LEAST_GAP = 1e-300
 
 #: How often the leader may change, and tries in vain after which the race is over.
 SWITCHES, TRIES = 3, 8
@@ -59,7 +62,9 @@ class Racer:
         problem, x, y = self.algorithm.problem, self.algorithm.x, self.algorithm.y
         found = problem.certify(x, y)
         best = self.gaps[-1][1] if self.gaps else math.inf
-        self.gaps.append((self.work, min(found.relative_gap, best)))
+        # What is no number is no gain; at the limit of double precision a gap may be zero.
+        gap = max(found.relative_gap, LEAST_GAP) if found.relative_gap < best else best
+        self.gaps.append((self.work, gap))
         # The y that belongs to x may be the better one.
         if y is None or not found.own_gap <= found.gap:
             y = problem.dual_from_primal(x)
@@ -75,23 +80,17 @@ class Racer:
         for seen in self.gaps:
             if seen[0] <= 0.5 * now:
                 since = seen
-        gained = math.log(max(since[1], 1e-300) / max(gap, 1e-300))
-        if gained <= 0.0 or now <= since[0]:
+        if not gap < since[1] < math.inf or now <= since[0]:
             return math.inf
+        gained = math.log(since[1] / gap)
         return max(0.0, math.log(gap / target)) * (now - since[0]) / gained
 
 
-def contenders(problem, race):
-    """The first of the ranking, and those that may race with it."""
-    first, *others = ranking(problem)
-    if not race:
-        return [first]
-    hopeful = [each for each in others if each.seconds <= HOPEFUL * first.seconds]
-    # SDCA is the hardest to predict, and the cheapest to try.
-    return [first, *hopeful[:CHALLENGERS], *(
-        each for each in hopeful[CHALLENGERS:]
-        if each.method == "sdca" and each.set_up_seconds == 0.0
-    )]
+def check_race(race):
+    """The kind of race, or False, which benchopt may hand on as a word."""
+    if race is False or str(race).lower() == "false":
+        return False
+    return choose(race, ("work", "time", False), "race")
 
 
 class Auto(Method):
@@ -114,24 +113,72 @@ class Auto(Method):
     name = "auto"
     family = "other"
 
+    #: What its methods ask for is theirs to say.
+    requires = ()
+
     #: The classes that it chooses from, by name.
     field = None
 
+    def __init__(self, problem, seed=0, moduli="each", start=None, **options):
+        self._moduli = moduli
+        super().__init__(problem, seed, moduli, start, **options)
+
     @classmethod
-    def parts(cls, problem, every=False, race="work"):
-        first, *others = contenders(problem, race)
+    def validate(cls, problem, race="work", **options):
+        super().validate(problem, **options)
+        check_race(race)
+        cls.admitted(problem)
+
+    @classmethod
+    def admitted(cls, problem):
+        """Names of the methods that can run on a problem; raises the error of one if none can."""
+        found, refused = [], None
+        for name in ("dspdc", *rivals(problem)):
+            try:
+                cls.field[name].validate(problem)
+                found.append(name)
+            except ValueError as error:
+                refused = error
+        if not found:
+            raise refused
+        return found
+
+    @classmethod
+    def ranked(cls, problem):
+        """The `Prediction` of every method that can run on a problem, the best first."""
+        admitted = cls.admitted(problem)
+        return [each for each in ranking(problem) if each.method in admitted]
+
+    @classmethod
+    def contenders(cls, problem, race="work"):
+        """The first of the ranking, and those that may race with it."""
+        first, *others = cls.ranked(problem)
+        if not race:
+            return [first]
+        hopeful = [each for each in others if each.seconds <= HOPEFUL * first.seconds]
+        # SDCA is the hardest to predict, and the cheapest to try.
+        return [first, *hopeful[:CHALLENGERS], *(
+            each for each in hopeful[CHALLENGERS:]
+            if each.method == "sdca" and each.set_up_seconds == 0.0
+        )]
+
+    @classmethod
+    def parts(cls, problem, every=False, race="work", moduli="each"):
+        first, *others = cls.contenders(problem.for_steps(moduli), check_race(race))
         likely = others if every or first.seconds >= FIRST else []
-        return [(cls.field[each.method], each.options) for each in (first, *likely)]
+        return [
+            (cls.field[each.method], each.options | dict(moduli=moduli))
+            for each in (first, *likely)
+        ]
 
     def setup(self, seeds, race="work"):
-        if race is not False:
-            choose(race, ("work", "time"), "race")
-        self._race, self._seed = race, int(seeds.entropy)
-        first, *self._waiting = contenders(self.problem, race)
+        self._race, self._seed = check_race(race), int(seeds.entropy)
+        first, *self._waiting = self.contenders(self.problem, self._race)
         self._why = f"predicted {first.seconds:.2g} s to {ACCURACY:g}" + "".join(
             f", {each.method} {each.seconds:.2g} s" for each in self._waiting[:1]
         )
-        self._own = 0
+        self._looks = 0
+        # The counters of those that ran, without what else they hold.
         self._past, self._spent = [], 0.0
         self._switches = self._tries = 0
         self._leader = self._enter(first, self.start)
@@ -141,7 +188,7 @@ class Auto(Method):
 
     def _enter(self, prediction, start=None):
         algorithm = self.field[prediction.method](
-            self.problem, seed=self._seed, start=start, **prediction.options
+            self.problem, seed=self._seed, moduli=self._moduli, start=start, **prediction.options
         )
         return Racer(prediction, algorithm, clock=self._race == "time")
 
@@ -149,6 +196,11 @@ class Auto(Method):
         self.info.clear()
         self.info.update(self._leader.algorithm.info)
         self.info.update(method=self._leader.method, choice=f"{self._leader.method}: {self._why}")
+
+    @property
+    def predicted_rate(self):
+        # A theorem is of the leader's iterations, and those here are parts of passes.
+        return math.nan
 
     @property
     def x(self):
@@ -176,6 +228,8 @@ class Auto(Method):
             if self._waiting and self._leader.work >= self._next_look:
                 self._look()
         self._count()
+        # What the leader says of itself may have changed.
+        self._tell()
 
     def _go_on(self, racer, passes):
         """Let a racer do so many passes; what is less than an iteration is kept for later."""
@@ -189,7 +243,7 @@ class Auto(Method):
         """Look at the leader, and race if it has worked for long enough."""
         leader = self._leader
         point = leader.look()
-        self._certified()
+        self._looks += 1
         if self._next_look >= FIRST:
             self._challenge(point)
         if leader is self._leader:
@@ -206,30 +260,30 @@ class Auto(Method):
             if least > 2.0 * budget:
                 continue
             rival = self._enter(prediction, point)
-            self._past.append(rival.algorithm)
+            self._past.append(rival.algorithm._counters)
             # What it loses at first, by a point that was not made for it, counts too.
             rival.gaps.append((0.0, leader.gap))
             rival.work_until(max(budget, least))
             rival.look()
-            self._certified()
+            self._looks += 1
             self._spent += rival.work
             left = rival.left(target)
             if BETTER * left < own:
-                self._take_over(rival, left, own)
+                self._take_over(rival, left, own, target)
                 break
             self._tries += 1
         else:
             if self._tries >= TRIES:
                 self._waiting, self._why = [], f"{self._why}; a race confirmed it"
-        self._tell()
 
-    def _take_over(self, rival, left, own):
+    def _take_over(self, rival, left, own, target):
         leader = self._leader
-        self._past[-1] = leader.algorithm
+        self._past[-1] = leader.algorithm._counters
         self._spent += leader.work
+        stuck = "got no nearer" if own == math.inf else f"{own:.2g} s"
         self._why = (
-            f"by a race at {self._spent:.2g} s, {left:.2g} s more to {ACCURACY:g}, "
-            f"{leader.method} {own:.2g} s"
+            f"by a race at {self._spent:.2g} s, {left:.2g} s more to {target:.2g}, "
+            f"{leader.method} {stuck}"
         )
         # The others may try again: a first gain may be all that there is.
         self._switches += 1
@@ -240,12 +294,10 @@ class Auto(Method):
         self._leader, self._owed = rival, 0.0
         self._next_look = max(2.0 * rival.work, 0.25 * self._spent)
 
-    def _certified(self):
-        """Count a certificate: A x, A'y, and A' times what belongs to x."""
-        self._own += 3 * self.problem.operator.multiply_adds // 2
-
     def _count(self):
         """The work of all that ran."""
-        every = (self._leader.algorithm, *self._past)
-        self._counters[:] = sum(each._counters for each in every)
-        self._counters[0] += self._own
+        self._counters[:] = sum((self._leader.algorithm._counters, *self._past))
+        # A certificate is A x, A'y, and A' times what belongs to x; of both duals g*.
+        self._counters[0] += self._looks * (3 * self.problem.operator.multiply_adds // 2)
+        if len(self.problem.x_shape) > 1:
+            self._counters[2] += self._looks * 2 * self.problem.shape[1]

@@ -183,7 +183,8 @@ class Prediction(NamedTuple):
 
 def rivals(problem):
     """The methods that a ranking knows for a problem, beside DSPDC."""
-    return MATRICES if problem.operator.column_width > 1 else NUMBERS
+    # Matrices of one number are matrices too: they are projected, and priced, as such.
+    return MATRICES if len(problem.x_shape) > 1 else NUMBERS
 
 
 def letters(problem):
@@ -198,7 +199,7 @@ def letters(problem):
 def projections(problem):
     """Nanoseconds that an iteration takes for steps on matrices."""
     operator = problem.operator
-    if operator.column_width == 1:
+    if len(problem.x_shape) == 1:
         return 0.0
     prices = PRICES[operator.kind]
     return operator.shape[1] * (prices.block + prices.primal * operator.column_width)
