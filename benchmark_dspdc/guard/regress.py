@@ -145,7 +145,8 @@ def _update(frames, file, work_only, console):
 
 def _add(frames, file, work_only):
     known = read_baseline(file)
-    made, old = make_baseline(frames, work_only), set(map(key_of, known["figures"]))
+    old = set(map(key_of, known["figures"]))
+    made = make_baseline(frames, work_only, known=old)
     new = [row for row in made["figures"] if key_of(row) not in old]
     if not new:
         raise CannotCompare("nothing to add: the baseline has every method of the result")
