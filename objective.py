@@ -25,6 +25,7 @@ class Objective(Carried, BaseObjective):
     a loop that stands for the machine's speed, measured here at every point of any solver.
     In multiply-adds, `pass_cost` is that of a pass, `eigendecomposition_cost` d^3, and
     `predicted_cost` what a method's rate says that it takes to 1e-6, where that is cheap to say.
+    With `stop_at` a curve ends at 1e-6, or at so many times the time of the fastest one before it.
     `family` and `tuning` are numbers of `benchmark_dspdc.report.looks`.
     """
 
@@ -45,6 +46,7 @@ class Objective(Carried, BaseObjective):
         "regularizer": ["elastic_net"],
         "lambda1, lambda2": [(1e-3, 1e-2)],
         "lambda0, lam": [(0.01, 0.1)],
+        "stop_at": [None],
     }
     test_dataset_name = "Factorized"
 
@@ -68,6 +70,8 @@ class Objective(Carried, BaseObjective):
         loss = Huber(self.delta) if self.loss == "huber" else self.loss
         self.task = TASKS[kind](constants, loss, **data)
         self.problem = self.task.problem
+        # With the problem, which is all that solvers are given, those of users too.
+        self.problem.stop_at = self.stop_at
         shape = self.problem.x_shape
         self.costs = dict(
             pass_cost=float(self.problem.operator.multiply_adds),

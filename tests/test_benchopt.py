@@ -122,6 +122,40 @@ def test_plug_in_compiles_before_it_is_timed(monkeypatch):
     assert calls == [(plugins.NAMED["spdc"], problem, solver.options)]
 
 
+def run_checks(solver, most):
+    """Run a solver under a callback that ends it after so many checks; how many there were."""
+    checks = []
+
+    def callback():
+        checks.append(1)
+        return len(checks) <= most
+    solver.get_seed = lambda use_repetition: 0
+    solver.run(callback)
+    return len(checks)
+
+
+def test_a_curve_ends_at_so_many_times_the_fastest_ones_time(monkeypatch):
+    monkeypatch.setattr(plugins, "FASTEST", {})
+    problem = make_problem("dense", "smoothed_hinge", 0.01, 0.1, 30, 12, 5)
+    # Another object for the same problem, as benchopt makes them.
+    again = make_problem("dense", "smoothed_hinge", 0.01, 0.1, 30, 12, 5)
+    quick, slow = instance("SDCA", m=1), instance("SPDC", m=1)
+    problem.stop_at = again.stop_at = 5
+    quick.set_objective(problem)
+    run_checks(quick, 60)
+    (seconds,) = plugins.FASTEST.values()
+    assert seconds > 0.0 and not quick.late
+    assert plugins.tolerance(1e-8, quick) == plugins.TO
+    monkeypatch.setitem(plugins.FASTEST, next(iter(plugins.FASTEST)), 1e-9)
+    slow.set_objective(again)
+    assert run_checks(slow, 60) == 1 and slow.late
+    # Without it, nothing ends early and nothing is noted.
+    again.stop_at = None
+    slow.set_objective(again)
+    assert run_checks(slow, 60) == 61 and not slow.late
+    assert plugins.tolerance(1e-8, slow) == 1e-8
+
+
 def test_repetitions_solve_one_problem_with_different_seeds(sequential):
     keys = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
     first = sequential.groupby(keys).nth(0)

@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import math
 import os
+import time
 import warnings
 
 import numpy as np
@@ -42,10 +43,20 @@ CURVE_HASH = source_hash(sources(CURVE_SOURCES))
 def tolerance(default, solver=None):
     """The relative gap at which a curve ends, as set where the solver was sent from, or here."""
     given = (getattr(solver, "settings", None) or os.environ).get(TOLERANCE)
+    if given is None and getattr(solver, "stop_at", None) is not None:
+        return TO
     try:
         return default if given is None else check_number(float(given), TOLERANCE, 0.0)
     except ValueError:
         raise ValueError(f"{TOLERANCE} must be a number of at least 0, got {given!r}") from None
+
+
+#: The gap that times are compared at where slow curves are ended early.
+TO = 1e-6
+
+#: Seconds to it of the fastest solver so far in this process, by what tells problems apart:
+#: benchopt makes them anew for every solver.
+FASTEST = {}
 
 
 class RelativeGap(StoppingCriterion):
@@ -75,7 +86,8 @@ class RelativeGap(StoppingCriterion):
     def check_convergence(self, objective_list):
         gaps = [row[self.key_to_monitor_] for row in objective_list]
         # benchopt gives criteria their solver when a run begins.
-        if gaps[-1] <= tolerance(self.tol, getattr(self, "solver", None)):
+        solver = getattr(self, "solver", None)
+        if gaps[-1] <= tolerance(self.tol, solver) or getattr(solver, "late", False):
             return True, 1.0
         best = min(range(len(gaps)), key=gaps.__getitem__)
         return len(gaps) - 1 - best >= self.patience and gaps[best] < self.stalls_below, 0.0
@@ -120,6 +132,31 @@ class Carried:
         self.settings = state
 
 
+class Hurried:
+    """Mixin: a curve ends at `stop_at` times the time of the fastest solver to `TO`.
+
+    For sets of problems on which most solvers are far from the best; the objective says so.
+    """
+
+    stop_at, late = None, False
+
+    @property
+    def _posed(self):
+        return repr(self.problem), hash(self.problem.b.tobytes())
+
+    def _is_late(self, seconds):
+        if self.stop_at is not None:
+            self.late = seconds > self.stop_at * FASTEST.get(self._posed, math.inf)
+        return self.late
+
+    def _arrived(self, x, y, seconds):
+        """Take note of a time, if the point is good enough; in nobody's time."""
+        if self.stop_at is None or seconds >= FASTEST.get(self._posed, math.inf):
+            return
+        if self.problem.certify(x, y).relative_gap <= TO:
+            FASTEST[self._posed] = seconds
+
+
 #: Multiply-adds of a pass of the largest problem that costs are predicted for.
 PREDICTED = 10**7
 
@@ -147,7 +184,7 @@ def _constants_of_ones(problem):
     return constants(problem, 1, 1)
 
 
-class MethodSolver(Carried, BaseSolver):
+class MethodSolver(Carried, Hurried, BaseSolver):
     """Run one of the package's methods under benchopt, on one thread unless more are asked for.
 
     A subclass sets ``name``, ``method`` (a key of `NAMED`) and ``parameters``, its options.
@@ -182,7 +219,7 @@ class MethodSolver(Carried, BaseSolver):
         return False, None
 
     def set_objective(self, problem):
-        self.problem = problem
+        self.problem, self.stop_at = problem, getattr(problem, "stop_at", None)
         # Not in benchopt's warm_up: that runs once per solver, although other data may need other
         # kernels, and after the clock of --timeout has started.
         warm_up(NAMED[self.method], problem, self.options)
@@ -195,20 +232,27 @@ class MethodSolver(Carried, BaseSolver):
     def run(self, callback):
         # Set-up is part of a method's time, and a seed belongs to a repetition.
         seed = self.get_seed(use_repetition=True)
+        begun, self.late = time.perf_counter(), False
         with at_most(1, self.settings):
             self.algorithm = NAMED[self.method](self.problem, seed=seed, **self.options)
         size, large, step = chunk(self.algorithm), is_large(self.problem), 0
+        seconds = time.perf_counter() - begun
         while callback():
+            if self._is_late(seconds):
+                break
             next_step = schedule(step, large)
             try:
+                begun = time.perf_counter()
                 # In one call; see `solve`.
                 with at_most(1, self.settings):
                     self.algorithm.advance(size * (next_step - step))
                 step = next_step
+                seconds += time.perf_counter() - begun
             except ProjectionError as error:
                 # The points so far are good; what follows would not be.
                 warnings.warn(f"{self} ended: {error}", RuntimeWarning, stacklevel=1)
                 break
+        self._arrived(self.algorithm.x, self.algorithm.y, seconds)
         # benchopt keeps its solvers until the end; what they keep should be small.
         self.outcome = self.get_result()
         self.algorithm = None
@@ -246,7 +290,7 @@ def needs(package):
         raise ImportError(f"{package} is not installed; run `pip install {package}`")
 
 
-class PeerSolver(Carried, BaseSolver):
+class PeerSolver(Carried, Hurried, BaseSolver):
     """Run a method of another package under benchopt.
 
     A subclass sets ``name``, ``peer`` (a key of `PEERS`) and ``parameters``. Each budget is a run
@@ -262,12 +306,17 @@ class PeerSolver(Carried, BaseSolver):
         return reason is not None, reason
 
     def set_objective(self, problem):
+        self.problem, self.stop_at = problem, getattr(problem, "stop_at", None)
         # The layout of A, imports and compilation are not part of a run.
         self.ready = PEERS[self.peer](problem, **self._parameters)
         self.ready.warm_up()
 
     def run(self, budget):
+        begun = time.perf_counter()
         self.x = self.ready.fit(budget, self.get_seed(use_repetition=True))
+        seconds = time.perf_counter() - begun
+        if not self._is_late(seconds):
+            self._arrived(self.x, None, seconds)
 
     def get_next(self, budget):
         return next_budget(self.sampling_strategy, budget)
