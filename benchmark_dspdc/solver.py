@@ -201,9 +201,11 @@ FAR_APART = 100.0
 
 def _remedy(problem):
     """What may help a run that ended too early, if anything is known."""
-    units = problem.operator.column_units
+    if len(problem.x_shape) > 1:
+        return None
+    units = problem.operator.column_units()
     units = units[units > 0.0]
-    if len(problem.x_shape) > 1 or len(units) == 0 or units.max() <= FAR_APART * units.min():
+    if len(units) == 0 or units.max() <= FAR_APART * units.min():
         return None
     return (
         f"columns of A are in units that differ by a factor of {units.max() / units.min():.1e}; "

@@ -14,8 +14,10 @@ from benchmark_dspdc.data import sparse_classification
 from benchmark_dspdc.methods import adaptive, dspdc
 from benchmark_dspdc.methods.adaptive import (
     CURVATURE,
+    EARLY,
     FAILURES,
     FAR,
+    OBSERVATIONS,
     PATIENCE,
     Curvature,
     movement,
@@ -121,14 +123,42 @@ def curvature(Lambda=100.0, r=10.0, s=1.0):
     return Curvature(make_problem(), r, s, Lambda)
 
 
-def test_a_steady_ratio_of_movements_is_the_modulus():
-    seen = curvature(Lambda=1e5)
-    ratio = 0.37
-    for k in range(100):
-        scale = math.exp(-0.1 * k)
-        seen.observe(scale, ratio * seen.n / seen.gamma * scale)
-    assert seen.modulus == pytest.approx(seen.lam + CURVATURE * ratio, rel=1e-6)
-    assert seen.trusted
+def test_a_steady_ratio_of_movements_tells_the_moduli_of_both_sides():
+    for times in (30.0, 1.0, 1.0 / 30.0):
+        seen = curvature(Lambda=1e5)
+        ratio = times * seen.lam
+        for k in range(100):
+            scale = math.exp(-0.1 * k)
+            seen.observe(scale, ratio * seen.n / seen.gamma * scale)
+        assert seen.modulus == pytest.approx(seen.lam * (1.0 + CURVATURE * times), rel=1e-6)
+        assert seen.dual_modulus == pytest.approx(
+            seen.gamma * (1.0 + CURVATURE / times), rel=1e-6
+        )
+        assert seen.trusted
+
+
+def test_first_observations_come_early_and_then_ever_later():
+    seen = curvature(Lambda=1e5, r=7.0)
+    seen.modulus, periods = seen.lam, []
+    for k in range(12):
+        periods.append(seen.period)
+        # The balance of lam and gamma, at which nothing changes but by CURVATURE.
+        seen.observe(0.9 ** k, seen.lam * seen.n / seen.gamma * 0.9 ** k)
+    usual = math.ceil(seen.per_nat / OBSERVATIONS)
+    assert periods[:3] == [7 * EARLY, 14 * EARLY, 28 * EARLY] and usual > 28 * EARLY
+    assert periods[-1] == usual
+
+
+def test_on_a_well_conditioned_dual_x_gets_longer_steps_than_lam_and_gamma_say():
+    # The regulariser keeps nearly all matrices at zero, and x is soon what belongs to y.
+    problem = risk_problem(n=24, p=6, d=8).problem
+    passes = {}
+    for name, options in (("both sides", {}), ("lam and gamma", {"adaptive": False})):
+        result = solve(problem, "dspdc", m=24, q=1, order="permuted", tol=1e-6, **options)
+        assert result.status == "converged"
+        passes[name] = result.history.passes.iloc[-1]
+    assert result.info["adaptive"] is False
+    assert passes["both sides"] < passes["lam and gamma"]
 
 
 def test_steps_begin_by_lam_where_there_are_as_many_unknowns_as_rows():
@@ -173,6 +203,7 @@ def test_the_modulus_stays_between_that_of_g_and_the_most_that_helps():
         for k in range(60):
             seen.observe(0.5 ** k, ratio * 0.5 ** k)
         assert seen.lam <= seen.modulus <= seen.most
+        assert 1.0 <= seen.dual_modulus / seen.gamma <= seen.most / seen.lam
     assert curvature(Lambda=1e-30).modulus == curvature().lam
 
 
@@ -183,7 +214,7 @@ def test_a_run_that_does_not_get_anywhere_ends_with_the_steps_of_the_theorem():
         count += 1
         assert count < 2 * FAILURES * PATIENCE
     assert count >= (PATIENCE - 1) * FAILURES
-    assert seen.modulus == seen.lam
+    assert (seen.modulus, seen.dual_modulus) == (seen.lam, seen.gamma)
     assert seen.Lambda == seen.bound
 
 

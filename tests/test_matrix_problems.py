@@ -257,12 +257,13 @@ def test_the_least_of_g_is_a_better_begin_than_zero():
     problem = metric_problem().problem
     zero = np.zeros(problem.x_shape), np.zeros(problem.shape[0])
     # y is zero in either case; the dual value is that of phi'(A x) where that is better.
-    algorithm = DSPDC(problem, m=6, q=2)
+    options = dict(m=6, q=2, steps="theorem", order="random", adaptive=False)
+    algorithm = DSPDC(problem, **options)
     assert not algorithm.y.any()
     first = problem.certify(algorithm.x, algorithm.y)
     assert first.gap < 0.9 * problem.certify(*zero).gap
     # A start that is given is kept.
-    given = DSPDC(problem, m=6, q=2, start=start_of(problem, *zero))
+    given = DSPDC(problem, **options, start=start_of(problem, *zero))
     assert not given.x.any()
     # As many iterations lead further.
     for each in (algorithm, given):

@@ -1,15 +1,13 @@
 """Steps that follow the curvature which the run meets, and a watch over uncertain ones.
 
-DSPDC's steps balance the primal and the dual side by lam, the modulus of g. Where
-lam is small the losses themselves curve the problem far more along the way that x
-takes, and steps as if g had that modulus get there in far fewer iterations. The
-directions of little curvature are the last to matter: what to assume falls as the
-run goes on.
+DSPDC's steps balance the primal and the dual side by lam and gamma, the moduli of g and of the
+phi_i*. Where lam is small the losses themselves curve the problem far more along the way that x
+takes, and steps as if g had that modulus get there in far fewer iterations; where x is soon what
+belongs to y, g* curves the dual likewise. The directions of little curvature are the last to
+matter: what to assume falls as the run goes on.
 """
 
 import math
-
-import numpy as np
 
 from ..engine.kernel_cache import njit
 from ..theory.setting import PART
@@ -22,6 +20,9 @@ CURVATURE = 0.5
 #: many such times they are averaged. Fewer of either followed the oscillations of x against y.
 OBSERVATIONS = 2
 MEMORY = 1.0
+
+#: Epochs before the first observation, if that is not so long; those to the next ones double.
+EARLY = 3
 
 #: How far one observation may lie from what is assumed, as a factor.
 FAR = 100.0
@@ -47,13 +48,14 @@ def movement(new, old, weights):
 
 
 class Curvature:
-    """An estimate of the modulus with which steps are to be made.
+    """An estimate of the moduli with which steps are to be made.
 
-    Between two observations x and y move by dx and dy. Where y follows
-    phi'(A x), (gamma/n)|dy|^2/|dx|^2 is the curvature of the losses along dx;
-    where both circle round the solution it is the modulus that the steps
-    assume already. So the geometric mean over a few observations, plus lam, is
-    steady in either case.
+    Between two observations x and y move by dx and dy. Where y follows phi'(A x),
+    met = (gamma/n)|dy|^2/|dx|^2 is the curvature of the losses along dx. Where x follows y,
+    gamma lam/met is that of g* along dy, in the units of gamma. And where both circle round
+    the solution met is the ratio that the steps assume already. So its geometric mean over a few
+    observations is steady in each case, and lam and gamma are assumed with a part of
+    the curvature that it stands for.
 
     Parameters
     ----------
@@ -67,8 +69,8 @@ class Curvature:
 
     Attributes
     ----------
-    modulus, Lambda : float
-        What to make steps with.
+    modulus, dual_modulus, Lambda : float
+        What to make steps with in place of lam, gamma and Lambda.
     period : int
         Iterations until the next observation.
     failed : bool
@@ -86,12 +88,13 @@ class Curvature:
         self.r, self.s, self.bound = r, s, Lambda
         self.part, self.memory = PART if follows else 1.0, MEMORY
         self.follows, self.trusted = follows, True
-        # More would make an iteration no better than max(r, s) allows.
+        # More would make an iteration no better than max(r, s) allows; the same for gamma.
         self.most = max(self.lam, self.Lambda * min(r, s) ** 2 / (self.gamma * self.n))
         # n losses curve n directions at most: where x has more, some have only lam.
         unknowns = problem.shape[1] * problem.operator.column_width
         self.modulus = self.most if follows and self.n > unknowns else self.lam
-        self.mean = None
+        self.dual_modulus = self.gamma
+        self.mean, self.longest = None, math.ceil(EARLY * max(r, s))
         self.best, self.failing, self.failures = math.inf, 0, 0
         self.first = None
         self.blown_up = self.failed = False
@@ -102,12 +105,12 @@ class Curvature:
 
     @property
     def per_nat(self):
-        scale = self.Lambda / (self.modulus * self.gamma * self.n)
+        scale = self.Lambda / (self.modulus * self.dual_modulus * self.n)
         return iterations_per_nat(self.r, self.s, scale)
 
     @property
     def period(self):
-        return max(1, math.ceil(self.per_nat / OBSERVATIONS))
+        return max(1, min(math.ceil(self.per_nat / OBSERVATIONS), self.longest))
 
     def observe(self, dx2, dy2):
         """Take in |dx|^2 and |dy|^2 of the last period; returns whether to go on observing."""
@@ -120,15 +123,24 @@ class Curvature:
             # One of the two may rest, as y where all losses are at their kinks: then the other
             # is to have longer steps, but not at once.
             met = self.gamma * dy2 / (self.n * dx2) if dx2 > 0.0 else math.inf
-            new = math.log(min(max(met, self.modulus / FAR), self.modulus * FAR))
+            assumed = self.modulus * self.gamma / self.dual_modulus
+            new = math.log(min(max(met, assumed / FAR), assumed * FAR))
             kept = math.exp(-self.period / (self.memory * self.per_nat))
             self.mean = new if self.mean is None else kept * self.mean + (1.0 - kept) * new
-            estimate = self.lam + CURVATURE * math.exp(self.mean)
+            self.longest *= 2
             if self.follows:
-                self.modulus = float(np.clip(estimate, self.lam, self.most))
+                self._assume(CURVATURE * math.exp(self.mean - math.log(self.lam)),
+                             CURVATURE * math.exp(math.log(self.lam) - self.mean))
         if not self.trusted:
-            self.modulus, self.part = self.lam, 1.0
+            self._assume(0.0, 0.0)
+            self.part = 1.0
         return self.trusted
+
+    def _assume(self, more, more_dual):
+        """Take lam and gamma to be larger by so many times themselves, as far as that helps."""
+        most = self.most / self.lam
+        self.modulus = self.lam * min(1.0 + more, most)
+        self.dual_modulus = self.gamma * min(1.0 + more_dual, most)
 
     def _check_progress(self, dx2, dy2):
         """Movement an iteration has to fall; the product is the same for all units of x and y."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine.checks import check_flag, choose, is_auto
 from ..engine.threads import check_threads
+from ..model.losses import nearest_feasible
 from ..theory import steps as formulas
 from ..theory.block_sizes import calibrated
 from ..theory.coupling_constant import GIVEN, HEURISTIC, budget, check_kind, row_block_shares
@@ -168,25 +169,40 @@ class DSPDC(LoopMethod):
 
     def _column_steps(self, wanted, steps, Lambda):
         """Steps of the columns beside the shortest; None if they are all alike."""
-        operator = self.problem.operator
+        operator, numbers = self.problem.operator, len(self.problem.x_shape) == 1
         if is_auto(wanted):
             # A number is a bound on the norms of A, and not of A in other units.
-            possible = steps == "block" and operator.column_width == 1 and isinstance(Lambda, str)
+            possible = steps == "block" and numbers and isinstance(Lambda, str)
             wanted = possible and "maybe"
-        elif check_flag(wanted, "column_steps") and (steps, operator.column_width) != ("block", 1):
+        elif check_flag(wanted, "column_steps") and (steps, numbers) != ("block", True):
             raise ValueError(
                 "column_steps=True is for columns of numbers and steps='block', got "
                 f"steps={steps!r} and {operator.kind}"
             )
-        if not wanted:
+        if not wanted or (wanted == "maybe" and not self._uneven_columns()):
             return None
-        counts, units = operator.column_counts, operator.column_units
-        # The few entries of a rare column say little of its unit.
-        common = units[(units > 0.0) & (counts >= min(COMMON, counts.max()))]
-        if len(common) == 0 or (wanted == "maybe" and common.max() <= UNEVEN * common.min()):
+        units = operator.column_units()
+        if not units.any():
             return None
         units[units == 0.0] = units.max()
         return units.max() / units
+
+    def _uneven_columns(self):
+        """Whether columns are in units that differ.
+
+        Where a loss does not grow faster than |z|, heavy rows have little curvature: then
+        columns have to differ in the directions of the rows too.
+        """
+        operator, loss = self.problem.operator, self.problem.loss
+        units = [operator.column_units()]
+        if nearest_feasible(loss, np.full(1, np.inf), np.ones(1))[0] < np.inf:
+            units.append(operator.column_units(of_directions=True))
+        # The few entries of a rare column say little of its unit.
+        counts = operator.column_counts
+        told = (counts >= min(COMMON, counts.max())) & (units[0] > 0.0)
+        return told.any() and all(
+            each[told].max() > UNEVEN * each[told].min() for each in units
+        )
 
     def _weigh(self, operator, setting, steps, limit):
         """Find how heavy each dual block is, if that matters; whether that is exact."""
@@ -202,7 +218,7 @@ class DSPDC(LoopMethod):
         constant, dual, primal = setting.constant, setting.dual, setting.primal
         theorem, adaptive, order = (self.info[k] for k in ("theorem", "adaptive", "order"))
         r, s = dual.inverse_probability, primal.inverse_probability
-        first, iterations = self._steps(r, s, constant.value, self.problem.lam)
+        first, iterations = self._steps(r, s, constant.value, self.problem.lam, self.problem.gamma)
         covered = constant.is_bound and known
         if covered and order == "random" and not adaptive:
             self.info.update(rate=1.0 / (theorem * iterations))
@@ -229,10 +245,10 @@ class DSPDC(LoopMethod):
             return self._columns
         return getattr(self.problem.reg, "weights", np.ones(self.problem.shape[1]))
 
-    def _steps(self, r, s, Lambda, modulus):
+    def _steps(self, r, s, Lambda, lam, gamma):
         """Steps of these blocks, and the K of their rate 1 - 1/K."""
         n, theorem = self.problem.shape[0], self.info["theorem"]
-        values = n, r, s, Lambda, modulus, self.problem.gamma, theorem
+        values = n, r, s, Lambda, lam, gamma, theorem
         if self.info["steps"] == "block":
             return formulas.dspdc_split(*values)
         return formulas.dspdc(*values), 1.0 / (theorem * formulas.dspdc_rate(*values))
@@ -314,9 +330,11 @@ class DSPDC(LoopMethod):
 
     def _adapt(self):
         seen = self._curvature
-        self._set_steps(self._steps(seen.r, seen.s, seen.Lambda, seen.modulus)[0])
+        assumed = seen.Lambda, seen.modulus, seen.dual_modulus
+        self._set_steps(self._steps(seen.r, seen.s, *assumed)[0])
         self._tell()
         self._until = seen.period if seen.trusted else sys.maxsize
         self.info.update(
-            modulus=seen.modulus, Lambda_used=seen.Lambda, trusted=seen.trusted,
+            modulus=seen.modulus, dual_modulus=seen.dual_modulus, Lambda_used=seen.Lambda,
+            trusted=seen.trusted,
         )

@@ -35,9 +35,8 @@ class DenseOperator(StoredOperator):
     def row_norms2(self):
         return np.einsum("ij,ij->i", self.A, self.A)
 
-    @cached_property
-    def column_norms2(self):
-        return np.einsum("ij,ij->j", self.A, self.A)
+    def column_squares(self, weights):
+        return np.einsum("ij,ij,i->j", self.A, self.A, weights)
 
     @cached_property
     def column_counts(self):

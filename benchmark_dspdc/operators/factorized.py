@@ -18,11 +18,11 @@ from .gram import (
     square_root,
     top_eigenvalue,
 )
-from .operator import Operator
+from .operator import NumbersOperator
 from .row_loops import DenseRows, multiply, multiply_transposed
 
 
-class FactorizedOperator(Operator):
+class FactorizedOperator(NumbersOperator):
     """A = UV with U of shape (n, d) and V of shape (d, p).
 
     V is stored transposed, so that a coordinate of x owns a contiguous row as
@@ -64,9 +64,8 @@ class FactorizedOperator(Operator):
     def row_norms2(self):
         return quadratic_forms(self.U, gram(self.Vt))
 
-    @cached_property
-    def column_norms2(self):
-        return quadratic_forms(self.Vt, gram(self.U))
+    def column_squares(self, weights):
+        return quadratic_forms(self.Vt, gram(self.U * np.sqrt(weights)[:, None]))
 
     @cached_property
     def right_root(self):

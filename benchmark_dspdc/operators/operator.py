@@ -1,6 +1,7 @@
 """What every operator offers, and the checks that they share."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse
@@ -79,20 +80,6 @@ class Operator(ABC):
     def column_norms2(self):
         """|A^j|^2 for every column."""
 
-    @property
-    def column_counts(self):
-        """Entries of every column that are not zero."""
-        return np.full(self.shape[1], self.shape[0])
-
-    @property
-    def column_units(self):
-        """The root mean square of the entries of every column that are not zero."""
-        return np.sqrt(self.column_norms2 / np.maximum(self.column_counts, 1))
-
-    def weighted(self, weights):
-        """A diag(weights)^(1/2), for norms alone."""
-        raise NotImplementedError
-
     # For constants. `transposed` exchanges the roles of rows and columns, and
     # `budget` is the number of multiply-adds that an answer may take.
 
@@ -140,7 +127,39 @@ class Operator(ABC):
         """A tiny operator of the same kind and types."""
 
 
-class StoredOperator(Operator):
+class NumbersOperator(Operator):
+    """Columns that are numbers each, in units of their own."""
+
+    @cached_property
+    def column_norms2(self):
+        return self.column_squares(np.ones(self.shape[0]))
+
+    @abstractmethod
+    def column_squares(self, weights):
+        """The sum of weights_i a_ij^2 over the rows, for every column."""
+
+    @property
+    def column_counts(self):
+        """Entries of every column that are not zero."""
+        return np.full(self.shape[1], self.shape[0])
+
+    def column_units(self, of_directions=False):
+        """The root mean square of the entries of every column that are not zero.
+
+        Of A, or of A with rows of length one.
+        """
+        squares, norms2 = self.column_norms2, self.row_norms2
+        if of_directions:
+            weights = np.divide(1.0, norms2, out=np.zeros(len(norms2)), where=norms2 > 0.0)
+            squares = self.column_squares(weights)
+        return np.sqrt(squares / np.maximum(self.column_counts, 1))
+
+    @abstractmethod
+    def weighted(self, weights):
+        """A diag(weights)^(1/2), for norms alone."""
+
+
+class StoredOperator(NumbersOperator):
     """An operator with its entries stored by rows, and by columns on demand."""
 
     @property

@@ -48,9 +48,8 @@ class SparseOperator(StoredOperator):
     def row_norms2(self):
         return np.asarray(self._squares.sum(axis=1)).ravel()
 
-    @cached_property
-    def column_norms2(self):
-        return np.asarray(self._squares.sum(axis=0)).ravel()
+    def column_squares(self, weights):
+        return self._squares.T @ weights
 
     @cached_property
     def column_counts(self):

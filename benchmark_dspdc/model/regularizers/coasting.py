@@ -120,7 +120,8 @@ def sums_of_coordinate(coasting, j, k):
 
 @njit(cache=False)
 def _computed_powers(rate, lam, k):
-    return math.exp(-rate * k), -math.expm1(-rate * k) / lam
+    lost = math.expm1(-rate * k)
+    return 1.0 + lost, -lost / lam
 
 
 @njit(cache=False)
