@@ -7,10 +7,10 @@ and lie apart from the held-out half of configs/regret.yml. The nanoseconds of i
 its prices, its iterations beside its rate its factor. The tables are printed, to be pasted.
 """
 
-import math
 import sys
 
 import numpy as np
+import scipy.sparse
 from scipy.optimize import nnls
 
 from benchmark_dspdc import erm, matrix_risk, mt_lmnn, solve
@@ -23,13 +23,13 @@ from benchmark_dspdc.data import (
     unscaled_classification,
 )
 from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.solver import apart, warm_up
 from benchmark_dspdc.theory import ranking
 
 SECONDS = 1.5
 
-#: Methods whose steps are not made with lam, or follow what the run meets.
-ADAPTING = ("dspdc", "saga", "svrg", "fista")
-
+#: Kinds of data whose columns are matrices.
+MATRICES = ("matrix blocks", "rank-one sums")
 
 def problems():
     """The named problems, a pair (name, problem) each."""
@@ -47,28 +47,44 @@ def problems():
         for loss, l1, l2 in (("smoothed_hinge", 1e-3, 1e-2), ("logistic", 0.0, 1e-4),
                              ("square", 1e-4, 1e-5)):
             yield f"dense {n} {loss}", erm(data.X, data.b, loss, l1, l2)
+    for n, p, spread in ((6000, 3000, 1.0), (3000, 8000, 1.5)):
+        # Rows of very different norms.
+        data, rng = sparse_classification(n, p, 30, 7), np.random.default_rng(7)
+        rows = scipy.sparse.diags_array(np.exp(spread * rng.standard_normal(n))) @ data.X
+        for loss, l1, l2 in (("smoothed_hinge", 1e-3, 1e-2), ("logistic", 0.0, 1e-4),
+                             ("square", 1e-4, 1e-4)):
+            yield f"uneven {n} {loss}", erm(rows, data.b, loss, l1, l2)
     data = load_bundled("digits", scale="standardize")
     yield "digits", erm(data.X, data.b, "smoothed_hinge", 1e-3, 1e-2)
-    data = matrix_risk_data(60, 20, 40, 7)
-    yield "matrix risk", matrix_risk(data.packed, data.b, "smoothed_hinge", 0.1)
+    for n, p, d in ((60, 20, 40), (200, 8, 20)):
+        data = matrix_risk_data(n, p, d, 7)
+        for loss, lam in (("smoothed_hinge", 0.1), ("logistic", 0.02), ("square", 0.05)):
+            yield f"matrix risk {n} {loss}", matrix_risk(data.packed, data.b, loss, lam)
     data = load_metric_learning("digits", seed=7)
-    yield "metric learning", mt_lmnn(data.points, data.labels, data.tasks)
+    for lam in (0.1, 0.01):
+        yield f"metric learning {lam}", mt_lmnn(data.points, data.labels, data.tasks, lam=lam)
 
 
 def measured(problem, method, options):
-    """Iterations to 1e-6, or nan, and nanoseconds an iteration."""
-    solve(problem, method, max_passes=0.1, **options)
-    result = solve(problem, method, tol=1e-6, max_seconds=SECONDS, **options)
-    history = result.history
-    seconds = history.seconds.iloc[-1] - history.seconds.iloc[0]
-    iterations = history.passes.iloc[-1] * METHODS[method](problem, **options).iterations_per_pass
-    if result.status != "converged":
-        return math.nan, 1e9 * seconds / iterations
-    return iterations, 1e9 * seconds / iterations
+    """Iterations to 1e-6, or those done, and nanoseconds of an iteration and of the set-up."""
+    warm_up(METHODS[method], problem, options)
+    result = solve(apart(problem), method, tol=1e-6, max_seconds=SECONDS, **options)
+    history, per_pass = result.history, METHODS[method](problem, **options).iterations_per_pass
+    set_up, seconds = history.seconds.iloc[0], history.seconds.iloc[-1]
+    iterations = history.passes.iloc[-1] * per_pass
+    return iterations, 1e9 * (seconds - set_up) / iterations, 1e9 * set_up
+
+
+def fitted(rows):
+    """The `Fit` of pairs (condition, epochs a nat)."""
+    x, y = np.log(rows).T
+    power = float(np.clip(np.polyfit(x, y, 1)[0], 0.0, 1.0))
+    rest = y - power * x
+    return f"Fit({np.exp(np.mean(rest)):.2g}, {power:.2g}, {np.exp(np.std(rest)):.2g})"
 
 
 def main():
-    conditions, prices = {}, {}
+    conditions, prices, set_ups = {}, {}, {}
     for name, problem in problems():
         c, kind = ranking.letters(problem), problem.operator.kind
         _, epoch, condition = ranking.own_condition(c)
@@ -77,22 +93,28 @@ def main():
             for method, rival in ranking.rivals(problem).items()
         ]
         for method, options, epoch, condition in runs:
-            iterations, each = measured(problem, method, options)
+            iterations, each, set_up = measured(problem, method, options)
             epochs = iterations / (epoch * ranking.NATS)
             print(f"{name:30} {method:9} condition {condition:9.3g}: {epochs:9.3g} epochs a nat, "
-                  f"{each:10.0f} ns", flush=True)
-            conditions.setdefault(method, []).append((condition, epochs))
+                  f"{each:10.0f} ns, set up {set_up:10.0f} ns", flush=True)
+            conditions.setdefault((method, ranking.circumstance(problem)), []).append(
+                (condition, epochs)
+            )
+            set_ups.setdefault((method, kind), []).append(set_up / (epoch * each))
             if method != "dspdc":
                 work = ranking.rivals(problem)[method].multiply_adds(c)
                 rest = max(each - ranking.projections(problem), 0.01 * each)
                 prices.setdefault((method, kind), []).append((work, rest))
     print("\nFITS = {")
-    for method, rows in conditions.items():
-        x, y = np.log([row for row in rows if np.isfinite(row[1])]).T
-        power = np.clip(np.polyfit(x, y, 1)[0], 0.0, 1.0) if method in ADAPTING else 1.0
-        factor, spread = np.exp(np.mean(y - power * x)), np.exp(np.std(y - power * x))
-        print(f'    "{method}": Fit({factor:.2g}, {power:.2g}, {spread:.2g}),')
-    print("}\n\nPRICES_OF = {")
+    for (method, of), rows in conditions.items():
+        print(f'    ("{method}", "{of}"): {fitted(rows)},')
+    print("}\n\nSET_UPS = {")
+    for (method, kind), passes in set_ups.items():
+        # Of the others it is no work on all of A.
+        if kind in MATRICES or method in ("pdhg", "fista"):
+            print(f'    ("{method}", "{kind}"): {np.exp(np.mean(np.log(passes))):.2g},')
+    print("}")
+    print("\nPRICES_OF = {")
     for (method, kind), rows in prices.items():
         work, each = np.array(rows).T
         (fixed, slope), _ = nnls(np.stack([1.0 / each, work / each], axis=1), np.ones(len(each)))

@@ -43,7 +43,9 @@ def racing(monkeypatch):
     """SVRG, which is slow there, leads on small problems, and races come early."""
     monkeypatch.setattr(auto, "FIRST", 1e-5)
     monkeypatch.setattr(auto, "HOPEFUL", math.inf)
-    monkeypatch.setitem(ranking.FITS, "svrg", ranking.Fit(1e-6, 0.0, 1.0))
+    monkeypatch.setattr(auto, "certificate_seconds", lambda problem: 0.0)
+    for of in ("linear", "square"):
+        monkeypatch.setitem(ranking.FITS, ("svrg", of), ranking.Fit(1e-6, 0.0, 1.0))
 
 
 def no_race(*given):
@@ -53,23 +55,32 @@ def no_race(*given):
 # The ranking -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("kind", [*OPERATORS, *MATRICES])
-def test_a_ranking_is_sorted_by_the_time_at_worst_and_follows_from_the_problem(kind):
+def test_a_ranking_is_sorted_by_time_with_some_care_and_follows_from_the_problem(kind):
     found = ranking.ranking(posed(kind))
-    times = [each.at_worst for each in found]
-    assert times == sorted(times)
+    ranks = [each.rank for each in found]
+    assert ranks == sorted(ranks)
+    assert all(each.seconds <= each.rank <= each.at_worst for each in found)
     assert all(0.0 < each.seconds <= each.at_worst < math.inf for each in found)
     assert found == ranking.ranking(posed(kind))
     assert {each.method for each in found} == {"dspdc", *ranking.rivals(posed(kind))}
 
 
 def test_every_method_has_its_prices_for_every_kind_of_data_and_a_fit():
-    assert {"dspdc", *ranking.NUMBERS, *ranking.MATRICES} == set(ranking.FITS) <= set(METHODS)
+    assert {method for method, _ in ranking.FITS} <= set(METHODS)
+    for rivals, circumstances in (
+        (ranking.NUMBERS, ("linear", "square")), (ranking.MATRICES, ("matrices",))
+    ):
+        for of in circumstances:
+            fitted = {method for method, other in ranking.FITS if other == of}
+            assert fitted == {"dspdc", *rivals}
+    assert {of for _, of in ranking.FITS} == {"linear", "square", "matrices"}
     expected = set()
     for kind in PRICES:
         matrices = kind in ("matrix blocks", "rank-one sums")
         rivals = ranking.MATRICES if matrices else ranking.NUMBERS
         expected |= {(method, kind) for method in rivals}
     assert set(ranking.PRICES_OF) == expected
+    assert set(ranking.SET_UPS) <= expected | {("dspdc", kind) for kind in PRICES}
     assert {posed(kind).operator.kind for kind in (*OPERATORS, *MATRICES)} == set(PRICES)
 
 
@@ -119,13 +130,21 @@ def test_an_unknown_race_is_refused(race):
         solve(make_problem(), race=race)
 
 
-def test_moduli_are_those_of_the_method_that_is_chosen():
+def test_moduli_are_those_of_the_method_that_is_chosen(monkeypatch):
     problem = SMALL["moduli far apart"]().problem
+    monkeypatch.setitem(ranking.FITS, ("dspdc", "matrices"), ranking.Fit(1e-6, 0.0, 1.0))
     runs = {moduli: Auto(problem, moduli=moduli) for moduli in ("each", "least")}
     for moduli, run in runs.items():
         assert run.info["tau"] == METHODS[run.info["method"]](problem, moduli=moduli).info["tau"]
     assert runs["each"].info["tau"] != pytest.approx(runs["least"].info["tau"])
     assert solve(problem, moduli="least").status == "converged"
+
+
+def test_which_fit_holds_follows_from_the_problem():
+    for loss in ("square", "smoothed_hinge", "logistic", "huber"):
+        expected = "square" if loss == "square" else "linear"
+        assert ranking.circumstance(make_problem(loss=loss)) == expected
+    assert ranking.circumstance(posed("blocks")) == "matrices"
 
 
 # What methods ask for --------------------------------------------------------------------
@@ -210,6 +229,49 @@ def test_without_a_race_the_prediction_stands(racing, monkeypatch):
     assert result.info["method"] == "svrg" and "predicted" in result.info["choice"]
 
 
+@pytest.fixture
+def opening(racing, monkeypatch):
+    """DSPDC is predicted to be fastest, SDCA to be cheap to try."""
+    factors = {"dspdc": 5.0, "sdca": 100.0}
+    for method, of in list(ranking.FITS):
+        fit = ranking.Fit(factors.get(method, 1e4), 0.5, 1.0)
+        monkeypatch.setitem(ranking.FITS, (method, of), fit)
+
+
+def test_sdca_opens_a_run_and_goes_on_where_it_is_clearly_faster(opening):
+    for problem, winner in ((make_problem("dense", n=60), "sdca"), (hard_problem(), "dspdc")):
+        first, *others = Auto.contenders(problem)
+        assert first.method == "dspdc" and Auto.opens(first, others).method == "sdca"
+        run = Auto(problem)
+        assert run.info["method"] == "sdca"
+        # Until its second certificate, after four passes.
+        run.advance(round(auto.OPENING * run.iterations_per_pass) - 1)
+        assert (run.info["method"], run._looks) == ("sdca", 1)
+        run.advance(2)
+        assert (run.info["method"], run._looks) == (winner, 2)
+        if winner == "sdca":
+            assert f"after {auto.OPENING:g} passes" in run.info["choice"]
+        else:
+            start = run._leader.algorithm.start
+            assert problem.certify(start.x, start.y).relative_gap == pytest.approx(run._least)
+        assert solve(problem, tol=1e-8).status == "converged"
+
+
+def test_a_run_that_is_soon_over_has_no_opening(opening, monkeypatch):
+    first, *others = Auto.contenders(make_problem("dense", n=60))
+    monkeypatch.setattr(auto, "FIRST", 1.01 * first.seconds)
+    assert Auto.opens(first, others) is None
+    assert Auto(make_problem("dense", n=60)).info["method"] == "dspdc"
+
+
+def test_a_leader_that_is_nearly_there_is_not_challenged(racing, monkeypatch):
+    run = Auto(hard_problem())
+    monkeypatch.setattr(Auto, "_enter", no_race)
+    monkeypatch.setattr(auto.Racer, "left", lambda self, target: self.work)
+    run.advance(400)
+    assert run._looks > 2 and not run._past
+
+
 def test_the_clock_may_decide_a_race(racing):
     result = solve(hard_problem(), race="time", tol=1e-8)
     assert result.status == "converged"
@@ -229,7 +291,7 @@ def test_a_run_begins_where_it_is_told_to():
 def test_a_race_goes_on_to_the_limit_of_double_precision(racing, kind):
     # A gap of zero, or by rounding below it, has no logarithm.
     run = Auto(posed(kind))
-    for _ in range(12):
+    for _ in range(40):
         run.advance(200 if kind == "dense" else 20)
     assert run.problem.certify(run.x, run.y).relative_gap < 1e-12
 

@@ -5,20 +5,25 @@ import time
 from dataclasses import dataclass, field
 
 from ..engine.checks import choose
-from ..theory.ranking import ACCURACY, ranking, rivals
+from ..theory.ranking import ACCURACY, certificate_seconds, ranking, rivals
 from .method import Method, Start
 
 #: Seconds of work of the leader at the first race; the next ones are at twice the last.
 FIRST = 0.02
 
-#: Part of the leader's work that a challenger is given.
+#: Part of the leader's work that a challenger is given, and that certificates may take.
 SHARE = 1.0 / 16.0
 
 #: Passes of a challenger before it is judged.
 LEAST_PASSES = 2.0
 
-#: Challengers, beside SDCA, if predicted to take at most so many times the leader's time.
-CHALLENGERS, HOPEFUL = 2, 30.0
+#: Challengers: the next of the ranking, and these, which are the cheapest to try and the least
+#: like each other; if predicted to take at most so many times the leader's time.
+ALWAYS, HOPEFUL = ("sdca", "fista"), 30.0
+
+#: Passes of SDCA that a run opens with, and the part of the time predicted that they may take.
+#: It goes on if what is left would take less than that time by a factor: at first it is fast.
+OPENING, OPENING_SHARE, CLEARLY = 4.0, 1.0 / 8.0, 3.0
 
 #: A challenger takes over if what is left would take it less by this factor.
 BETTER = 1.3
@@ -58,7 +63,7 @@ class Racer:
         return self.prediction.method
 
     def look(self):
-        """Take the certificate of the point; returns the point."""
+        """Take the certificate of the point; returns the point and its gap."""
         problem, x, y = self.algorithm.problem, self.algorithm.x, self.algorithm.y
         found = problem.certify(x, y)
         best = self.gaps[-1][1] if self.gaps else math.inf
@@ -68,7 +73,7 @@ class Racer:
         # The y that belongs to x may be the better one.
         if y is None or not found.own_gap <= found.gap:
             y = problem.dual_from_primal(x)
-        return Start(x, y)
+        return Start(x, y), found.relative_gap
 
     @property
     def gap(self):
@@ -156,11 +161,20 @@ class Auto(Method):
         if not race:
             return [first]
         hopeful = [each for each in others if each.seconds <= HOPEFUL * first.seconds]
-        # SDCA is the hardest to predict, and the cheapest to try.
-        return [first, *hopeful[:CHALLENGERS], *(
-            each for each in hopeful[CHALLENGERS:]
-            if each.method == "sdca" and each.set_up_seconds == 0.0
+        return [first, *(
+            each for k, each in enumerate(hopeful) if k == 0 or each.method in ALWAYS
         )]
+
+    @classmethod
+    def opens(cls, first, others):
+        """The one of the others that begins the run, if any: SDCA, which is hard to predict."""
+        if first.seconds < FIRST:
+            return None
+        for each in others:
+            cost = each.set_up_seconds + OPENING * each.pass_seconds
+            if each.method == "sdca" and cost <= OPENING_SHARE * first.seconds:
+                return each
+        return None
 
     @classmethod
     def parts(cls, problem, every=False, race="work", moduli="each"):
@@ -177,14 +191,26 @@ class Auto(Method):
         self._why = f"predicted {first.seconds:.2g} s to {ACCURACY:g}" + "".join(
             f", {each.method} {each.seconds:.2g} s" for each in self._waiting[:1]
         )
-        self._looks = 0
+        self._looks, self._best, self._least = 0, None, math.inf
         # The counters of those that ran, without what else they hold.
         self._past, self._spent = [], 0.0
         self._switches = self._tries = 0
-        self._leader = self._enter(first, self.start)
+        self._open(first, self.opens(first, self._waiting))
         self._unit = max(5.0, self._leader.algorithm.iterations_per_pass)
-        self._owed, self._next_look = 0.0, FIRST / 4.0
+        self._owed = 0.0
         self._tell()
+
+    def _open(self, first, opening):
+        """Begin with the first of the ranking, or with the one that a try is cheap of."""
+        self._predicted = None
+        # Certificates are to be a small part of the work.
+        self._seldom = max(FIRST / 4.0, certificate_seconds(self.problem) / SHARE)
+        self._next_look = self._seldom
+        if opening is not None:
+            self._predicted = first
+            self._waiting.remove(opening)
+            self._next_look = 0.5 * OPENING * opening.pass_seconds
+        self._leader = self._enter(opening or first, self.start)
 
     def _enter(self, prediction, start=None):
         algorithm = self.field[prediction.method](
@@ -214,18 +240,22 @@ class Auto(Method):
     def iterations_per_pass(self):
         return self._unit
 
+    @property
+    def _undecided(self):
+        return bool(self._waiting) or self._predicted is not None
+
     def _run(self, n_iterations):
         if n_iterations == 0:
             self._leader.algorithm.advance(0)
         while n_iterations > 0:
             count = n_iterations
-            if self._waiting:
+            if self._undecided:
                 # No race is to be late because much is asked for at once.
                 left = (self._next_look - self._leader.work) / self._leader.prediction.pass_seconds
                 count = min(count, max(1, math.ceil(left * self._unit)))
             n_iterations -= count
             self._go_on(self._leader, count / self._unit)
-            if self._waiting and self._leader.work >= self._next_look:
+            if self._undecided and self._leader.work >= self._next_look:
                 self._look()
         self._count()
         # What the leader says of itself may have changed.
@@ -242,33 +272,63 @@ class Auto(Method):
     def _look(self):
         """Look at the leader, and race if it has worked for long enough."""
         leader = self._leader
-        point = leader.look()
-        self._looks += 1
-        if self._next_look >= FIRST:
-            self._challenge(point)
+        self._take_look(leader)
+        if self._predicted is not None:
+            if len(leader.gaps) == 2:
+                self._end_opening()
+        elif self._next_look >= FIRST:
+            self._challenge()
         if leader is self._leader:
             self._next_look = 2.0 * leader.work
+            if self._predicted is None:
+                self._next_look = max(self._next_look, self._seldom)
 
-    def _challenge(self, point):
-        """Try who would go on faster from the leader's point."""
+    def _take_look(self, racer):
+        """The certificate of a racer's point, which may be the best so far."""
+        point, gap = racer.look()
+        self._looks += 1
+        if self._best is None or gap < self._least:
+            self._best, self._least = point, gap
+
+    def _end_opening(self):
+        """Go on with the method that opened, or with the one predicted to be the fastest."""
+        opening, first, self._predicted = self._leader, self._predicted, None
+        target = min(ACCURACY, 0.01 * opening.gap)
+        left = opening.left(target)
+        if CLEARLY * left < first.seconds:
+            self._why = f"after {OPENING:g} passes {left:.2g} s more to {target:.2g}, {self._why}"
+            self._waiting.insert(0, first)
+            return
+        self._past.append(opening.algorithm._counters)
+        self._spent += opening.work
+        self._waiting.append(opening.prediction)
+        self._leader, self._owed = self._enter(first, self._best), 0.0
+        self._next_look = self._seldom
+
+    def _challenge(self):
+        """Try who would go on faster, from the best point."""
         leader = self._leader
         target = min(ACCURACY, 0.01 * leader.gap)
         own, budget = leader.left(target), SHARE * (leader.work + self._spent)
+        if len(leader.gaps) < 2 or own <= leader.work:
+            # How fast it is is not known yet, or it will be there before a race would have paid.
+            return
         for prediction in list(self._waiting):
             # A challenger has to be able to show something within its share.
             least = LEAST_PASSES * prediction.pass_seconds + prediction.set_up_seconds
             if least > 2.0 * budget:
                 continue
-            rival = self._enter(prediction, point)
+            rival = self._enter(prediction, self._best)
             self._past.append(rival.algorithm._counters)
-            # What it loses at first, by a point that was not made for it, counts too.
-            rival.gaps.append((0.0, leader.gap))
-            rival.work_until(max(budget, least))
-            rival.look()
-            self._looks += 1
+            # What it gains or loses at first, at a point that was not made for it, says nothing
+            # of how it goes on: the second half of its work does.
+            for part in (0.5, 1.0):
+                rival.work_until(part * max(budget, least))
+                self._take_look(rival)
             self._spent += rival.work
             left = rival.left(target)
-            if BETTER * left < own:
+            # Who is only back from what a foreign point has cost it has shown nothing.
+            if BETTER * left < own and rival.gap < leader.gap:
                 self._take_over(rival, left, own, target)
                 break
             self._tries += 1

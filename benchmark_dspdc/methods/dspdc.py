@@ -13,7 +13,6 @@ import numpy as np
 
 from ..engine.checks import check_flag, choose, is_auto
 from ..engine.threads import check_threads
-from ..model.losses import nearest_feasible
 from ..theory import steps as formulas
 from ..theory.block_sizes import calibrated
 from ..theory.coupling_constant import GIVEN, HEURISTIC, budget, check_kind, row_block_shares
@@ -23,7 +22,7 @@ from .adaptive import Curvature, movement
 from .loop import LoopMethod
 
 #: Columns whose units differ by more than this factor have steps of their own.
-UNEVEN = 3.0
+UNEVEN = 10.0
 
 #: Entries of a column that tell its unit.
 COMMON = 30
@@ -188,21 +187,17 @@ class DSPDC(LoopMethod):
         return units.max() / units
 
     def _uneven_columns(self):
-        """Whether columns are in units that differ.
-
-        Where a loss does not grow faster than |z|, heavy rows have little curvature: then
-        columns have to differ in the directions of the rows too.
-        """
-        operator, loss = self.problem.operator, self.problem.loss
-        units = [operator.column_units()]
-        if nearest_feasible(loss, np.full(1, np.inf), np.ones(1))[0] < np.inf:
-            units.append(operator.column_units(of_directions=True))
+        """Whether columns are in units that differ, in the directions of the rows too."""
+        operator = self.problem.operator
         # The few entries of a rare column say little of its unit.
         counts = operator.column_counts
-        told = (counts >= min(COMMON, counts.max())) & (units[0] > 0.0)
-        return told.any() and all(
-            each[told].max() > UNEVEN * each[told].min() for each in units
-        )
+        told = (counts >= min(COMMON, counts.max())) & (counts > 0)
+        for of_directions in (False, True):
+            # Heavy rows alone, of which a column may have more, tell no unit.
+            units = operator.column_units(of_directions)[told]
+            if len(units) == 0 or units.max() <= UNEVEN * units.min():
+                return False
+        return True
 
     def _weigh(self, operator, setting, steps, limit):
         """Find how heavy each dual block is, if that matters; whether that is exact."""

@@ -16,6 +16,9 @@ from .gram import (
 )
 from .row_loops import multiply, multiply_transposed
 
+#: Rows of a sample, at most.
+SAMPLE = 128
+
 
 class Operator(ABC):
     """An n x p matrix A.
@@ -113,6 +116,15 @@ class Operator(ABC):
     def more_bounds(self, dual, primal, budget):
         """Upper bounds (value, kind) on |A_I^J|^2 that only this operator knows of."""
         return []
+
+    @cached_property
+    def sample(self):
+        """How many rows a sample has, and its `Norms2`; the same for all seeds."""
+        n, size = self.shape[0], self.sample_size(SAMPLE)
+        rows = np.arange(n)
+        if size < n:
+            rows = np.unique(np.random.default_rng(0).integers(0, n, size))
+        return len(rows), self.sampled_norms2(rows)
 
     def sample_size(self, most):
         """How many rows to take for `sampled_norms2`, at most so many."""

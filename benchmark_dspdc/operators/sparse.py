@@ -38,11 +38,13 @@ class SparseOperator(StoredOperator):
     def columns(self):
         return _storage(self.csr.T.tocsr())
 
+    def _with(self, data):
+        """The matrix with other entries in the same places."""
+        return scipy.sparse.csr_array((data, self.csr.indices, self.csr.indptr), shape=self.shape)
+
     @cached_property
     def _squares(self):
-        squared = self.csr.copy()
-        squared.data = squared.data ** 2
-        return squared
+        return self._with(self.csr.data ** 2)
 
     @cached_property
     def row_norms2(self):
@@ -53,8 +55,8 @@ class SparseOperator(StoredOperator):
 
     @cached_property
     def column_counts(self):
-        # Zeros may be stored too.
-        return np.bincount(self.csr.indices[self.csr.data != 0.0], minlength=self.shape[1])
+        stored, indices = self.csr.data != 0.0, self.csr.indices
+        return np.bincount(indices if stored.all() else indices[stored], minlength=self.shape[1])
 
     @property
     def entries(self):
@@ -86,9 +88,7 @@ class SparseOperator(StoredOperator):
         return _largest_head(rows.data, rows.indptr, size)
 
     def weighted(self, weights):
-        scaled = self.csr.copy()
-        scaled.data *= np.sqrt(weights)[scaled.indices]
-        return SparseOperator(scaled)
+        return SparseOperator(self._with(self.csr.data * np.sqrt(weights)[self.csr.indices]))
 
     def miniature(self):
         return SparseOperator(scipy.sparse.eye_array(4, format="csr"))

@@ -20,9 +20,6 @@ from ..state import primal_dual_cost
 from ..state.lazy import moves_lazily
 from .steps import iterations_per_nat, split_iterations
 
-#: Rows that Lambda is estimated from, at most.
-SAMPLE = 128
-
 #: Predicted times are for this relative accuracy.
 ACCURACY = 1e-6
 
@@ -105,7 +102,7 @@ def iteration_seconds(operator, loss, m, q, prices=None):
     return 1e-9 * parts(operator, m, q) @ np.array(prices)
 
 
-def estimated_root(operator, rng):
+def estimated_root(operator):
     """A function of (m, q) that estimates sqrt(Lambda) for random blocks of those sizes.
 
     With ``usual=True`` the norm of a usual block is estimated in place of the largest.
@@ -117,12 +114,10 @@ def estimated_root(operator, rng):
     the heaviest are taken, which count in small blocks, and once the mean, from
     which blocks larger than the sample are told.
     """
-    n, p = operator.shape
-    size = operator.sample_size(SAMPLE)
-    rows = np.arange(n) if n == size else np.unique(rng.integers(0, n, size))
-    norms = np.sqrt(operator.sampled_norms2(rows))
-    entry, row, column, usual_entry, usual_row, whole = norms
-    span = math.sqrt(len(rows)) - 1.0 if len(rows) > 1 else 1.0
+    p = operator.shape[1]
+    size, norms2 = operator.sample
+    entry, row, column, usual_entry, usual_row, whole = np.sqrt(norms2)
+    span = math.sqrt(size) - 1.0 if size > 1 else 1.0
     breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
 
     def root(m, q, usual=False):

@@ -1,6 +1,5 @@
 """Which blocks DSPDC draws on a problem, and the constant that its steps are made with."""
 
-import functools
 import time
 from typing import NamedTuple
 
@@ -85,10 +84,8 @@ def dspdc_setting(problem, seeds, m="auto", q="auto", sampling="partition", Lamb
     Options are those of `benchmark_dspdc.methods.dspdc.DSPDC`; `seeds` is a SeedSequence, and
     `prices` are those of the parts of an iteration, None for the stored ones.
     """
-    @functools.cache
     def root():
-        # The same sample for all seeds: what is chosen, and so compiled, is the problem's.
-        return estimated_root(problem.operator, np.random.default_rng(0))
+        return estimated_root(problem.operator)
 
     begun, chooses, info = time.perf_counter(), is_auto(m) or is_auto(q), {}
     if chooses:

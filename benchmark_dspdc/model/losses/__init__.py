@@ -7,6 +7,7 @@ from .loss import (
     derivative_all,
     dual_prox,
     dual_proxes,
+    grows_linearly,
     loss_conjugate,
     loss_derivative,
     loss_sum,
@@ -35,6 +36,7 @@ def loss_name(loss):
 
 __all__ = [
     "CLASSIFICATION", "LOSSES", "Huber", "Logistic", "SmoothedHinge", "Square", "conjugate_sum",
-    "derivative_all", "dual_prox", "dual_proxes", "loss_conjugate", "loss_derivative", "loss_name",
-    "loss_sum", "loss_value", "nearest_feasible", "nearest_in_domain",
+    "derivative_all", "dual_prox", "dual_proxes", "grows_linearly", "loss_conjugate",
+    "loss_derivative", "loss_name", "loss_sum", "loss_value", "nearest_feasible",
+    "nearest_in_domain",
 ]

@@ -115,3 +115,9 @@ def nearest_feasible(loss, y, b):
     for i in range(y.shape[0]):
         out[i] = nearest_in_domain(loss, y[i], b[i])
     return out
+
+
+def grows_linearly(loss):
+    """Whether phi grows no faster than |z| for labels of either sign."""
+    slopes = derivative_all(loss, np.array([1e100, -1e100]), np.ones(2))
+    return bool(np.abs(slopes).max() < 1e50)
