@@ -49,7 +49,7 @@ PRICES = {
     "dense": Prices(100.0, 0.31, 5.0, 1.0, swept=0.8),
     "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=8.5),
     "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
-    "rank-one sums": Prices(1e5, 0.07, 3.0, 130.0, block=4e4),
+    "rank-one sums": Prices(1e5, 0.015, 3.0, 65.0, block=2e4),
 }
 
 
