@@ -38,10 +38,6 @@ class DenseOperator(StoredOperator):
     def column_squares(self, weights):
         return np.einsum("ij,ij,i->j", self.A, self.A, weights)
 
-    @cached_property
-    def column_counts(self):
-        return np.count_nonzero(self.A, axis=0)
-
     @property
     def entries(self):
         return self.A

@@ -64,6 +64,10 @@ class FactorizedOperator(NumbersOperator):
     def row_norms2(self):
         return quadratic_forms(self.U, gram(self.Vt))
 
+    @cached_property
+    def column_norms2(self):
+        return quadratic_forms(self.Vt, gram(self.U))
+
     def column_squares(self, weights):
         return quadratic_forms(self.Vt, gram(self.U * np.sqrt(weights)[:, None]))
 

@@ -169,36 +169,25 @@ class BlockOperator(Operator):
             lambda k, l: self.gram(dual.block(k), primal.block(l)),
         )
 
-    #: Multiply-adds that norms of sampled rows may take, and the steps of power iteration.
-    SAMPLING_COST = 4e8
-    SAMPLING_STEPS = 6
+    #: Passes that the Gram matrix of sampled rows may take, unless there are so few.
+    SAMPLING_PASSES, FEWEST = 2.0, 16
 
     def sample_size(self, most):
-        each = 2 * self.SAMPLING_STEPS * self.multiply_adds / self.shape[0]
-        return int(np.clip(self.SAMPLING_COST / each, min(8, self.shape[0]), self.shape[0]))
+        size = min(most, self.shape[0])
+        while size > self.FEWEST and self.gram_cost(size) > (
+            self.SAMPLING_PASSES * self.multiply_adds
+        ):
+            size -= 1
+        return size
 
     def sampled_norms2(self, rows):
         found = norms2_of_block(self.block_norms.row_block(rows), steps=0)
-        plan = self.plan(rows)
-        column = self._norm2_below(plan, len(rows), np.argmax(self.column_norms2))
+        heaviest = [int(np.argmax(self.column_norms2))]
+        # Rounding may leave them a little below what they are at least.
         return found._replace(
-            column=min(found.column, max(found.entry, column)),
-            whole=max(found.row, self._norm2_below(plan, len(rows))),
+            column=max(found.entry, top_eigenvalue(self.gram(rows, heaviest))),
+            whole=max(found.row, top_eigenvalue(self.gram(rows))),
         )
-
-    def _norm2_below(self, plan, size, column=slice(None)):
-        """|A_I|^2 of a plan's rows, or of a column of them, by power iteration."""
-        y, norm2 = np.full(size, 1.0 / np.sqrt(size)), 0.0
-        for _ in range(self.SAMPLING_STEPS):
-            image, x = self.packed_zeros(), self.packed_zeros()
-            self.add_rows(plan, y, image)
-            x[column] = (self.weights[:, None] * image)[column]
-            self.row_products(plan, x, y)
-            norm2 = np.linalg.norm(y)
-            if norm2 == 0.0:
-                break
-            y /= norm2
-        return norm2
 
     def scaled_norm2(self, rows, scale, exact):
         if exact:

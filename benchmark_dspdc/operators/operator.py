@@ -8,16 +8,17 @@ import scipy.sparse
 
 from .gram import (
     LARGEST_GRAM,
+    Norms2,
     Pairs,
     collatz_wielandt,
     norms2_of_block,
     smaller_gram,
     top_eigenvalue,
 )
-from .row_loops import multiply, multiply_transposed
+from .row_loops import multiply, multiply_transposed, norm2_below, total_columns
 
-#: Rows of a sample, at most.
-SAMPLE = 128
+#: Rows of a sample, at most, and the steps of power iteration that tell their norm.
+SAMPLE, SAMPLING_STEPS = 128, 10
 
 
 class Operator(ABC):
@@ -142,9 +143,10 @@ class Operator(ABC):
 class NumbersOperator(Operator):
     """Columns that are numbers each, in units of their own."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def column_norms2(self):
-        return self.column_squares(np.ones(self.shape[0]))
+        """The sum of a_ij^2 over the rows, for every column."""
 
     @abstractmethod
     def column_squares(self, weights):
@@ -152,8 +154,8 @@ class NumbersOperator(Operator):
 
     @property
     def column_counts(self):
-        """Entries of every column that are not zero."""
-        return np.full(self.shape[1], self.shape[0])
+        """Entries of every column that are not zero, or that may be."""
+        return np.full(self.shape[1], float(self.shape[0]))
 
     def column_units(self, of_directions=False):
         """The root mean square of the entries of every column that are not zero.
@@ -183,6 +185,32 @@ class StoredOperator(NumbersOperator):
     @abstractmethod
     def columns(self):
         """Storage of A' by rows."""
+
+    @cached_property
+    def _totals(self):
+        n, p = self.shape
+        counts, squares = np.zeros(p), np.zeros(p)
+        total_columns(self.rows, np.arange(n), counts, squares)
+        return counts, squares
+
+    @property
+    def column_counts(self):
+        return self._totals[0]
+
+    @property
+    def column_norms2(self):
+        return self._totals[1]
+
+    def sampled_norms2(self, rows):
+        p = self.shape[1]
+        squares = np.zeros(p)
+        largest = total_columns(self.rows, rows, np.zeros(p), squares)
+        norms2, total = self.row_norms2[rows], squares.sum()
+        whole = norm2_below(self.rows, rows, np.ones(p), np.empty(len(rows)), SAMPLING_STEPS)
+        found = (
+            largest, norms2.max(), squares.max(), total / (len(rows) * p), total / len(rows), whole
+        )
+        return Norms2(*np.maximum(found, 1e-300).tolist())
 
     def matvec(self, x):
         out = np.empty(self.shape[0])

@@ -9,11 +9,12 @@ rows ``lo:hi`` themselves if ``order`` is None (contiguous, hence faster).
 Buffers (``out``, ``coef``) are indexed from 0.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.dispatch import at, generic
+from ..engine.dispatch import at, generic, index
 from ..engine.kernel_cache import njit
 from ..engine.simd import (
     add,
@@ -66,6 +67,11 @@ def absorb(rows, order, lo, hi, base, delta):
 @generic
 def rows_size(rows, order, lo, hi):
     """Number of stored entries of the rows, i.e. multiply-adds of one product."""
+
+
+@generic
+def column_totals(rows, order, lo, hi, counts, squares):
+    """Add up each column's entries that are not zero, and their squares; returns the largest."""
 
 
 @generic(default=True)
@@ -297,6 +303,60 @@ def sparse_prefetch(rows, order, lo, hi):
             prefetch_many(rows.data, e)
         for e in range(start, end, 16):
             prefetch_many(rows.indices, e)
+
+
+# Norms -----------------------------------------------------------------------
+
+@column_totals.register(DenseRows)
+def dense_column_totals(rows, order, lo, hi, counts, squares):
+    largest = 0.0
+    for k in range(lo, hi):
+        i = index(order, k)
+        for j in range(rows.a.shape[1]):
+            square = rows.a[i, j] ** 2
+            counts[j] += 1.0 if rows.a[i, j] != 0.0 else 0.0
+            squares[j] += square
+            largest = max(largest, square)
+    return largest
+
+
+@column_totals.register(SparseRows)
+def sparse_column_totals(rows, order, lo, hi, counts, squares):
+    largest = 0.0
+    for k in range(lo, hi):
+        start, stop = row_span(rows, index(order, k))
+        for e in range(start, stop):
+            if rows.data[e] != 0.0:
+                square = rows.data[e] ** 2
+                counts[rows.indices[e]] += 1.0
+                squares[rows.indices[e]] += square
+                largest = max(largest, square)
+    return largest
+
+
+@njit
+def total_columns(rows, order, counts, squares):
+    """`column_totals` of some rows."""
+    return column_totals(rows, order, 0, len(order), counts, squares)
+
+
+@njit
+def norm2_below(rows, order, v, out, steps):
+    """The squared norm of some rows by power iteration from v, hence from below."""
+    norm2 = 0.0
+    for _ in range(steps):
+        rows_dot(rows, order, 0, len(order), v, out)
+        v[:] = 0.0
+        rows_axpy(rows, order, 0, len(order), out, v)
+        norm2 = 0.0
+        for j in range(v.shape[0]):
+            norm2 += v[j] * v[j]
+        norm2 = math.sqrt(norm2)
+        if norm2 == 0.0:
+            break
+        for j in range(v.shape[0]):
+            v[j] /= norm2
+    return norm2
 
 
 # Whole products --------------------------------------------------------------

@@ -53,11 +53,6 @@ class SparseOperator(StoredOperator):
     def column_squares(self, weights):
         return self._squares.T @ weights
 
-    @cached_property
-    def column_counts(self):
-        stored, indices = self.csr.data != 0.0, self.csr.indices
-        return np.bincount(indices if stored.all() else indices[stored], minlength=self.shape[1])
-
     @property
     def entries(self):
         return self.csr
@@ -108,8 +103,10 @@ def _largest_head(data, indptr, size):
 
 def _storage(csr):
     # One integer width for all, so that kernels are compiled once; 32 bits
-    # halve the memory traffic of the index stream.
-    width = np.uint64 if csr.shape[1] > 2 ** 32 else np.uint32
+    # halve the memory traffic of the index stream. None is negative.
+    width, indices = np.uint64 if csr.shape[1] > 2 ** 32 else np.uint32, csr.indices
+    if indices.itemsize == np.dtype(width).itemsize:
+        indices = indices.view(width)
     return SparseRows(
-        csr.data, csr.indices.astype(width), csr.indptr.astype(np.int64, copy=False)
+        csr.data, indices.astype(width, copy=False), csr.indptr.astype(np.int64, copy=False)
     )

@@ -302,7 +302,9 @@ def sampled_norm2(operator, m, rng):
     size = min(m, SAMPLED_ROWS, len(rows))
     if size < 2:
         return 1.0
-    samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(SAMPLES)]
+    # Samples of all rows would be the same.
+    count = SAMPLES if size < len(rows) else 1
+    samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(count)]
     found = [operator.scaled_norm2(some, 1.0 / norms[some], exact=True) for some in samples]
     return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
 
