@@ -24,6 +24,7 @@ from benchmark_dspdc.methods.adaptive import (
 )
 from benchmark_dspdc.methods.dspdc import DSPDC
 from benchmark_dspdc.theory import steps as formulas
+from benchmark_dspdc.theory.block_sizes import estimated_norms2
 
 
 class SameTheta(DSPDC):
@@ -277,9 +278,17 @@ def test_distrusted_steps_meet_the_condition_of_the_theorem_for_all_pairs_of_blo
             np.testing.assert_allclose(products.max(axis=1), 1.0, rtol=1e-9)
 
 
+def underestimate(monkeypatch, factor):
+    """Let estimates of Lambda be too small by a factor."""
+    monkeypatch.setattr(
+        "benchmark_dspdc.theory.setting.estimated_norms2",
+        lambda *blocks: factor * estimated_norms2(*blocks),
+    )
+
+
 def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
     # A Lambda far too small makes the first steps blow up; the theorem's then recover.
-    monkeypatch.setattr("benchmark_dspdc.theory.setting.CAUTION", 1e-4)
+    underestimate(monkeypatch, 1e-4)
     result = solve(make_problem("dense", "smoothed_hinge"), m=5, q=4, adaptive=True, tol=1e-8)
     assert result.status == "converged"
     assert not result.info["trusted"]
@@ -287,7 +296,7 @@ def test_a_hostile_estimate_does_not_keep_a_run_from_converging(monkeypatch):
 
 def test_a_run_that_overflows_begins_anew(monkeypatch):
     # With the square loss y is not bounded, and steps far too long end in inf and nan.
-    monkeypatch.setattr("benchmark_dspdc.theory.setting.CAUTION", 1e-9)
+    underestimate(monkeypatch, 1e-9)
     problem = make_problem("dense", "square")
     for adaptive_steps in (True, False):
         monkeypatch.setattr("benchmark_dspdc.theory.setting.exact_constant", lambda *_: None)

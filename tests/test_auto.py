@@ -232,7 +232,7 @@ def test_without_a_race_the_prediction_stands(racing, monkeypatch):
 @pytest.fixture
 def opening(racing, monkeypatch):
     """DSPDC is predicted to be fastest, SDCA to be cheap to try."""
-    factors = {"dspdc": 5.0, "sdca": 100.0}
+    factors = {"dspdc": 8.0, "sdca": 400.0}
     for method, of in list(ranking.FITS):
         fit = ranking.Fit(factors.get(method, 1e4), 0.5, 1.0)
         monkeypatch.setitem(ranking.FITS, (method, of), fit)

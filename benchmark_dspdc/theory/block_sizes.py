@@ -23,6 +23,9 @@ from .steps import iterations_per_nat, split_iterations
 #: Predicted times are for this relative accuracy.
 ACCURACY = 1e-6
 
+#: Rows, at most, from whose norms the heaviest of a usual block is told.
+SOME = 1000
+
 
 class Prices(NamedTuple):
     """Nanoseconds of the parts of an iteration."""
@@ -46,8 +49,8 @@ class Prices(NamedTuple):
 #: Measured on one core of an AMD EPYC (AVX2), November 2026; dual steps of the smoothed hinge.
 PRICES = {
     "factorized": Prices(150.0, 0.106, 3.3, 0.0),
-    "dense": Prices(100.0, 0.31, 5.0, 1.0, swept=0.8),
-    "csr": Prices(100.0, 3.5, 2.0, 1.0, lazy=8.5),
+    "dense": Prices(25.0, 0.15, 7.5, 0.0, swept=1.2),
+    "csr": Prices(30.0, 1.3, 23.0, 0.8, lazy=8.5),
     "matrix blocks": Prices(1e5, 0.6, 3.0, 130.0, block=4e4),
     "rank-one sums": Prices(1e5, 0.015, 3.0, 65.0, block=2e4),
 }
@@ -106,31 +109,76 @@ def estimated_root(operator):
     """A function of (m, q) that estimates sqrt(Lambda) for random blocks of those sizes.
 
     With ``usual=True`` the norm of a usual block is estimated in place of the largest.
+    """
+    return _SampledNorms(operator).root
+
+
+def estimated_norms2(operator, dual, primal):
+    """An estimate of max_J |A_I^J|^2 for each dual block I of two partitions.
+
+    That of rows which are alike, by its Frobenius norm, or the heaviest of its rows if that is
+    more.
+    """
+    norms, q = _SampledNorms(operator), primal.largest
+    rows, firsts = operator.row_norms2[dual.order], dual.starts[:-1]
+    sums, heaviest = (gathered.reduceat(rows, firsts) for gathered in (np.add, np.maximum))
+    alike = norms.alike2(dual.largest, q) * sums / max(sums.mean(), 1e-300)
+    return np.maximum(norms.part2(q) * heaviest, alike)
+
+
+class _SampledNorms:
+    """Norms of random blocks, as told from a sample of rows.
 
     Norms of blocks of random rows grow like alpha + beta sqrt(m), alpha being
     due to single rows and beta to what rows have in common; the same for
     columns. The four numbers of the product of both come from single entries,
-    rows, columns and the whole of a sample of rows. Of entries and rows once
+    rows, columns and the whole of the sample. Of entries and rows once
     the heaviest are taken, which count in small blocks, and once the mean, from
-    which blocks larger than the sample are told.
+    which blocks larger than the sample are told. Where rows are uneven a usual block weighs
+    what the heaviest of its rows does.
     """
-    p = operator.shape[1]
-    size, norms2 = operator.sample
-    entry, row, column, usual_entry, usual_row, whole = np.sqrt(norms2)
-    span = math.sqrt(size) - 1.0 if size > 1 else 1.0
-    breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
 
-    def root(m, q, usual=False):
-        up, along = (np.sqrt(m) - 1.0) / span, (np.sqrt(q) - 1.0) / breadth
-        of_rows = usual_entry + along * (usual_row - usual_entry)
-        last = column + along * (whole - column)
-        found = of_rows + up * np.maximum(last - of_rows, 0.0)
+    def __init__(self, operator):
+        n, p = operator.shape
+        size, norms2 = operator.sample
+        found = np.sqrt(norms2)
+        self.entry, self.row, self.column, self.usual_entry, self.usual_row, self.whole = found
+        self.row = max(self.row, math.sqrt(operator.row_norms2.max()))
+        self.span = math.sqrt(size) - 1.0 if size > 1 else 1.0
+        self.breadth = math.sqrt(p) - 1.0 if p > 1 else 1.0
+        # The heaviest of m rows is about the mean of an m-th part of them, the heaviest.
+        some = np.sort(operator.row_norms2[::-(-n // SOME)])[::-1]
+        self.tops = np.cumsum(some) / np.arange(1, len(some) + 1)
+
+    def _grown(self, first, up, last):
+        return first + up * np.maximum(last - first, 0.0)
+
+    def _ends(self, q):
+        """Norms of a usual and of the heaviest row, and of the sample, cut to q columns."""
+        along = (np.sqrt(q) - 1.0) / self.breadth
+        return (
+            self.usual_entry + along * (self.usual_row - self.usual_entry),
+            self.entry + along * (self.row - self.entry),
+            self.column + along * (self.whole - self.column),
+        )
+
+    def part2(self, q):
+        """Part of a row's squared norm that lies in q columns."""
+        return (self._ends(q)[0] / self.usual_row) ** 2
+
+    def alike2(self, m, q):
+        """The squared norm of m usual rows in q columns."""
+        row, _, last = self._ends(q)
+        return self._grown(row, (np.sqrt(m) - 1.0) / self.span, last) ** 2
+
+    def root(self, m, q, usual=False):
+        top2 = self.tops[np.ceil(len(self.tops) / np.asarray(m)).astype(np.int64) - 1]
+        found = np.sqrt(np.maximum(self.part2(q) * top2, self.alike2(m, q)))
         if usual:
             return found
-        heaviest = entry + along * (row - entry)
-        return np.maximum(heaviest + up * np.maximum(last - heaviest, 0.0), found)
-
-    return root
+        _, heaviest, last = self._ends(q)
+        up = (np.sqrt(m) - 1.0) / self.span
+        return np.maximum(self._grown(heaviest, up, last), found)
 
 
 def _sizes(value, total, name):
@@ -163,7 +211,8 @@ def choose_blocks(problem, root, m="auto", q="auto", prices=None, steps="theorem
     r, s = np.ceil(n / ms), np.ceil(p / qs)
     scale = part * Lambda / (problem.lam * problem.gamma * n)
     per_nat = split_iterations(r, s, scale) if by_block else iterations_per_nat(r, s, scale)
-    iterations = per_nat * math.log(1.0 / ACCURACY)
+    # Nothing comes closer before each block has been met once.
+    iterations = per_nat * math.log(1.0 / ACCURACY) + by_block * np.maximum(r, s)
     seconds = iterations * iteration_seconds(operator, problem.loss, n / r, p / s, prices)
     best = int(np.argmin(seconds))
     return Choice(

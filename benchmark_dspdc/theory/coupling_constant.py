@@ -32,6 +32,7 @@ from ..engine.progress import tracked
 from ..engine.sampling import Partition
 from ..engine.threads import side_by_side, single_threaded
 from ..operators.gram import largest_norm2, top_eigenvalue
+from .block_sizes import estimated_norms2
 
 #: Pairs of blocks whose norms are kept at most.
 MOST_PAIRS = 10 ** 7
@@ -174,15 +175,16 @@ def row_block_shares(operator, dual, primal, limit):
     """How heavy each dual block I is beside the heaviest: max_J |A_I^J|^2 over that of all blocks.
 
     Exact for single rows that meet all columns, and where all pairs can be had within so many
-    multiply-adds; else Frobenius norms stand for the norms, an estimate. Returns the shares and
-    whether they are exact; all 1 where all norms are zero.
+    multiply-adds; else norms are estimated. Returns the shares and whether they are exact; all 1
+    where all norms are zero.
     """
-    blocks, columns = len(dual.starts) - 1, len(primal.starts) - 1
-    norms2, exact = np.add.reduceat(operator.row_norms2[dual.order], dual.starts[:-1]), True
-    if not (dual.largest == 1 and columns == 1):
-        exact = blocks * columns <= MOST_PAIRS and operator.pairs(dual, primal).cost <= limit
-        if exact:
-            norms2 = pair_norms2(operator, dual, primal)[0].max(axis=1)
+    blocks, columns, exact = len(dual.starts) - 1, len(primal.starts) - 1, True
+    if dual.largest == 1 and columns == 1:
+        norms2 = operator.row_norms2[dual.order]
+    elif blocks * columns <= MOST_PAIRS and operator.pairs(dual, primal).cost <= limit:
+        norms2 = pair_norms2(operator, dual, primal)[0].max(axis=1)
+    else:
+        norms2, exact = estimated_norms2(operator, dual, primal), False
     largest = float(norms2.max())
     return (norms2 / largest if largest > 0.0 else np.ones(blocks)), exact
 
