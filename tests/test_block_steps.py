@@ -17,7 +17,7 @@ from benchmark_dspdc.methods.dspdc import COMMON, UNEVEN
 from benchmark_dspdc.theory.block_sizes import estimated_norms2
 from benchmark_dspdc.theory.coupling_constant import row_block_shares, whole
 from benchmark_dspdc.theory.setting import practice
-from benchmark_dspdc.theory.steps import LEAST_SHARE, dspdc, dspdc_split
+from benchmark_dspdc.theory.steps import LEAST_SHARE, balanced_share, dspdc, dspdc_split
 
 N, P, D = 12, 8, 2
 SEEDS = 48
@@ -172,6 +172,17 @@ def test_the_split_keeps_the_product_and_makes_K_little_larger(r, s, scale):
     assert K <= (1.0 + LEAST_SHARE) * both * (1.0 + 1e-9)
     # x is held back no more than before, where there are more dual blocks.
     assert steps.tau >= paper.tau * (1.0 - 1e-9) if r >= s else steps.sigma >= paper.sigma * 0.999
+
+
+def test_the_split_lets_x_and_y_come_closer_equally_fast():
+    for product in np.geomspace(1e-5, 0.15, 30):
+        delta = balanced_share(product)
+        assert delta / (2 * product) == pytest.approx(np.log1p(1 / (2 * delta)), rel=0.125)
+    assert balanced_share(10.0) == LEAST_SHARE
+    # Of the steps themselves, an epoch of many blocks.
+    n, lam, gamma = 1000, 0.1, 2.0
+    (tau, sigma, _), _ = dspdc_split(n, n, 1, 0.02 * lam * gamma * n, lam, gamma)
+    assert n * np.log1p(tau * lam) == pytest.approx(np.log1p(sigma * gamma / n), rel=0.125)
 
 
 def test_shares_are_exact_for_rows_and_estimated_where_norms_cost_too_much(case):

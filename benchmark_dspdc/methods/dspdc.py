@@ -225,8 +225,9 @@ class DSPDC(LoopMethod):
             self._set_steps(first)
         start()
         if adaptive or (not covered and constant.kind not in (GIVEN, HEURISTIC)):
-            # Practice is made for the usual block, the theorem for the heaviest.
-            self._usual = float(self._shares.mean()) if adaptive else 1.0
+            # Practice is made for a usual block, the theorem for the heaviest. Heavy blocks, whose
+            # steps are short, take longest, so that they count more.
+            self._usual = float(np.sqrt(np.mean(self._shares ** 2))) if adaptive else 1.0
             bound = self._usual * constant.value
             self._curvature = Curvature(self.problem, r, s, bound, follows=adaptive)
             self._certified, self._restart = setting.certified, start

