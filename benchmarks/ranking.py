@@ -109,10 +109,9 @@ def main():
                 (condition, epochs)
             )
             set_ups.setdefault((method, kind), []).append((epoch * each, set_up))
-            if method != "dspdc":
+            if method != "dspdc" and kind not in MATRICES:
                 work = ranking.rivals(problem)[method].multiply_adds(c)
-                rest = max(each - ranking.projections(problem), 0.01 * each)
-                prices.setdefault((method, kind), []).append((work, rest))
+                prices.setdefault((method, kind), []).append((work, each))
     print("\nFITS = {")
     for (method, of), rows in conditions.items():
         print(f'    ("{method}", "{of}"): {fitted(rows)},')

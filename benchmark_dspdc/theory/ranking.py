@@ -166,7 +166,7 @@ SET_UPS = {
     ("fista", "rank-one sums"): (0.0011, 0.35),
 }
 
-#: By method and kind of data; one core of an AMD EPYC (AVX2), November 2026.
+#: By method and kind of data, for numbers; one core of an AMD EPYC (AVX2), November 2026.
 PRICES_OF = {
     ("sdca", "factorized"): Price(0, 0.0796),
     ("asdca", "factorized"): Price(76.6, 0.0672),
@@ -195,12 +195,6 @@ PRICES_OF = {
     ("rpdg", "dense"): Price(37.8, 0.578),
     ("pdhg", "dense"): Price(1.28e+04, 0.0909),
     ("fista", "dense"): Price(2.49e+04, 0.0911),
-    ("sdca", "matrix blocks"): Price(6.93e+04, 0.0166),
-    ("pdhg", "matrix blocks"): Price(2.66e+04, 0),
-    ("fista", "matrix blocks"): Price(2.14e+04, 0),
-    ("sdca", "rank-one sums"): Price(5.76e+05, 0.00374),
-    ("pdhg", "rank-one sums"): Price(6.03e+05, 0.00302),
-    ("fista", "rank-one sums"): Price(4.56e+05, 0.0047),
 }
 
 
@@ -264,16 +258,24 @@ def projections(problem):
     return operator.shape[1] * (prices.block + prices.primal * operator.column_width)
 
 
+def price_of(method, problem):
+    """The `Price` of a method; on matrices that of DSPDC, as all do the same there."""
+    kind = problem.operator.kind
+    if rivals(problem) is MATRICES:
+        return Price(PRICES[kind].fixed, PRICES[kind].multiply_add)
+    return PRICES_OF[method, kind]
+
+
 def iteration_nanoseconds(c, method, rival):
     """Modelled time of an iteration of a method."""
-    price = PRICES_OF[method, c.problem.operator.kind]
+    price = price_of(method, c.problem)
     each = price.fixed + price.multiply_add * rival.multiply_adds(c)
     return each + projections(c.problem)
 
 
 def certificate_seconds(problem):
     """Modelled time of a certificate: A x, A'y, A' times what belongs to x, and g* of both."""
-    price = PRICES_OF["pdhg", problem.operator.kind]
+    price = price_of("pdhg", problem)
     products = price.fixed + price.multiply_add * 1.5 * problem.operator.multiply_adds
     return 1e-9 * (products + 2.0 * projections(problem))
 
