@@ -4,12 +4,13 @@ from benchmark_dspdc.bench.plugins import MethodSolver
 class Solver(MethodSolver):
     """Prox-SVRG (Xiao & Zhang, SIAM J. Optimization 24, 2014).
 
-    `step` in units of 1/L, `epoch` in units of the number of batches.
+    `step` in units of 1/L or "practice" or "theory", `epoch` in units of the number of batches.
     """
 
     name = "SVRG"
     method = "svrg"
     parameters = {
-        "m": [1], "step": [0.1], "epoch": [2.0], "snapshot": ["average"], "moduli": ["each"],
+        "m": [1], "step": ["practice"], "epoch": ["auto"], "snapshot": ["average"],
+        "moduli": ["each"],
     }
     requirements = []

@@ -9,6 +9,8 @@ from .auto import Auto
 from .dspdc import DSPDC
 from .fista import FISTA
 from .katyusha import Katyusha
+from .l_katyusha import LKatyusha
+from .l_svrg import LSVRG
 from .method import Method
 from .pdhg import PDHG
 from .rpdg import RPDG
@@ -20,7 +22,7 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP,
+        ASVRGSP, LSVRG, LKatyusha,
     )
 }
 

@@ -2,11 +2,23 @@
 
 from abc import abstractmethod
 
-from ..engine.checks import check_number
+import numpy as np
+
+from ..engine.checks import check_number, choose, is_auto
 from .loop import LoopMethod
 
 #: In units of the number of batches, so that 64 bits can count an epoch's iterations.
 LONGEST_EPOCH = 1e9
+
+#: Epochs that end by a coin are drawn as 64-bit integers.
+LEAST_PROBABILITY = 1e-12
+
+
+def check_step(step, words):
+    """A step given as a number, or as one of some words."""
+    if isinstance(step, str):
+        return choose(step, words, "step")
+    return check_number(step, "step", 0.0, strict=True)
 
 
 def epoch_length(epoch, dual):
@@ -47,3 +59,44 @@ class EpochMethod(LoopMethod):
     @property
     def y(self):
         return None
+
+
+class Loopless(EpochMethod):
+    """Each iteration tosses a coin, whether the snapshot becomes the point from before its step.
+
+    So the number of iterations with a snapshot is geometric, and drawn with it. The point before
+    the last of them is kept, and is the next snapshot.
+    """
+
+    def _begin_coins(self, seeds, probability, r):
+        """Toss with a probability, "auto" for 1/r; returns it."""
+        if is_auto(probability):
+            probability = 1.0 / r
+        self._probability = check_number(
+            probability, "probability", LEAST_PROBABILITY, high=1.0
+        )
+        self._coins = np.random.default_rng(seeds.spawn(1)[0])
+        self._length = self._inner = 0
+        self.info.update(probability=self._probability)
+        return self._probability
+
+    @abstractmethod
+    def _point(self):
+        """What the next snapshot is taken of, up to date once the loop is settled."""
+
+    def _take_snapshot(self, x):
+        super()._take_snapshot(x)
+        self._length = int(self._coins.geometric(self._probability))
+
+    def _inner_iterations(self, count):
+        last = self._inner + count == self._length
+        self._loop.advance(count - last)
+        if last:
+            self._loop.settle()
+            self._next = self._point().copy()
+            self._loop.advance(1)
+
+    @property
+    def iterations_per_pass(self):
+        # A snapshot is a pass.
+        return 1.0 / (1.0 / super().iterations_per_pass + self._probability)

@@ -15,10 +15,38 @@ from ..state.iteration import Difference
 from ..state.trackers import Blended, begin_at, points_of, shown_point
 from ..theory import steps as formulas
 from .batches import batches
-from .epochs import EpochMethod, epoch_length
+from .epochs import EpochMethod, check_step, epoch_length
 
 
-class Katyusha(EpochMethod):
+class ThreePoints(EpochMethod):
+    """A loop that moves z, shows y and takes gradients between these two and the snapshot."""
+
+    def _start_points(self, seeds, dual, whole, tau1, tau2, alpha):
+        decay = 1.0 / (1.0 + alpha * self.problem.lam)
+        mix = Blended(tau1, tau2, 1.0 - tau1 - tau2, decay)
+        steps = formulas.Steps(alpha, float("inf"), 0.0)
+        loop = self._start(seeds, dual, whole, steps, kind=mix)
+        self._points = points_of(loop.state, mix)
+        if self.start is not None:
+            self._points.snapshot[:] = self._points.point[:] = self.start.x
+        loop.rule = Difference(self.problem.loss, self._points)
+
+    def _renew_points(self):
+        """Go on from z and y with the snapshot that the points have."""
+        points, mix = self._points, self._points.mix
+        np.add(mix.tau2 * points.snapshot, mix.beta * points.point, out=points.hold)
+        self._take_snapshot(np.ascontiguousarray(points.snapshot))
+        begin_at(self._loop.state, points)
+
+    @property
+    def x(self):
+        # A combination of feasible points, feasible but for rounding.
+        x = shown_point(self._loop.state, self._points, self._loop.steps)
+        into_domain(self.problem.reg, x)
+        return x
+
+
+class Katyusha(ThreePoints):
     """Katyusha: SVRG accelerated by a momentum that pulls back to the snapshot.
 
     Parameters
@@ -29,6 +57,10 @@ class Katyusha(EpochMethod):
     epoch : float
         Inner iterations from a snapshot, in units of the number of batches;
         the author uses 2.
+    step : "theory" or float
+        As if L were that many times smaller; tau1 alpha is step/(3L). The theory is
+        1, and the default: in his experiments the author tunes this rate, and no
+        other number, on each data set. So there is no number for "practice".
 
     Notes
     -----
@@ -41,35 +73,30 @@ class Katyusha(EpochMethod):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, epoch=2.0):
+    @classmethod
+    def validate(cls, problem, **options):
+        super().validate(problem, **options)
+        if options.get("step") == "practice":
+            raise ValueError(
+                "katyusha has no step='practice': its author tunes the step on each data set; "
+                "give a number, 1 being the theory's"
+            )
+
+    def setup(self, seeds, m=1, epoch=2.0, step="theory"):
+        step = check_step(step, formulas.KATYUSHA)
         dual, whole, L, info = batches(self.problem, seeds, m)
         length = epoch_length(epoch, dual)
-        tau1, tau2, alpha = formulas.katyusha(length, L, self.problem.lam)
-        decay = 1.0 / (1.0 + alpha * self.problem.lam)
-        mix = Blended(tau1, tau2, 1.0 - tau1 - tau2, decay)
-        steps = formulas.Steps(alpha, float("inf"), 0.0)
-        loop = self._start(seeds, dual, whole, steps, kind=mix)
-        self._points = points_of(loop.state, mix)
-        if self.start is not None:
-            self._points.snapshot[:] = self._points.point[:] = self.start.x
-        loop.rule = Difference(self.problem.loss, self._points)
+        tau1, tau2, alpha = formulas.katyusha(length, L / step, self.problem.lam)
+        self._start_points(seeds, dual, whole, tau1, tau2, alpha)
         self._begin_epochs(length)
+        decay = self._points.mix.decay
         self._weight = -math.expm1(length * math.log(decay)) / (1.0 - decay)
-        self.info.update(info, tau1=tau1, tau2=tau2, alpha=alpha)
+        self.info.update(info, tau1=tau1, tau2=tau2, alpha=alpha, step=step)
 
     def _new_epoch(self, first):
-        points, mix = self._points, self._points.mix
+        points = self._points
         self._loop.settle()
         if not first:
             np.divide(points.total, self._weight, out=points.snapshot)
             points.total[:] = 0.0
-        np.add(mix.tau2 * points.snapshot, mix.beta * points.point, out=points.hold)
-        self._take_snapshot(np.ascontiguousarray(points.snapshot))
-        begin_at(self._loop.state, points)
-
-    @property
-    def x(self):
-        # A combination of feasible points, feasible but for rounding.
-        x = shown_point(self._loop.state, self._points, self._loop.steps)
-        into_domain(self.problem.reg, x)
-        return x
+        self._renew_points()

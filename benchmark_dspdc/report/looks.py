@@ -31,6 +31,8 @@ LOOKS = {
     "SAGA": ("#009E73", "square"),
     "SVRG": ("#6BA52B", "circle"),
     "Katyusha": ("#005C42", "triangle-up"),
+    "L-SVRG": ("#A9C94F", "triangle-down"),
+    "L-Katyusha": ("#3E9C7F", "x"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
 }

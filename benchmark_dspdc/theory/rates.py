@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.checks import check_number, choose
+from ..engine.checks import check_number, choose, is_auto
 from ..engine.sampling import block_size, partition
 from ..engine.threads import single_threaded
 from ..state import dual_cost, dual_pair_cost, primal_dual_cost, primal_pair_cost
@@ -168,6 +168,16 @@ def _accelerated(c):
     return c.r + math.sqrt(c.r * c.kappa_m)
 
 
+def _probability(c):
+    """With which a loopless method takes a snapshot, which is a pass."""
+    given = c.options.get("probability", "auto")
+    return 1.0 / c.r if is_auto(given) else given
+
+
+def _loopless(c):
+    return _coupled(c) + _pass(c) * _probability(c)
+
+
 def _deterministic(c):
     return 1.0 + math.sqrt(c.found.kappa_whole)
 
@@ -227,6 +237,15 @@ RATES = {
         # A snapshot is a pass.
         lambda c: _coupled(c) + _pass(c) / (c.options.get("epoch", 2.0) * c.r),
         "the paper's text",
+    ),
+    "l_svrg": Rate(
+        "L-SVRG", "l_svrg", "r + kappa_m", lambda c: 1.0 / _probability(c) + c.kappa_m, _loopless,
+        "Kovalev et al. 2020",
+    ),
+    "l_katyusha": Rate(
+        "L-Katyusha", "l_katyusha", "r + sqrt(r kappa_m)",
+        lambda c: 1.0 / _probability(c) + math.sqrt(c.kappa_m / _probability(c)), _loopless,
+        "Kovalev et al. 2020",
     ),
     "asvrg_sp uniform, printed": _asvrg("uniform", printed=True),
     "asvrg_sp uniform": _asvrg("uniform", printed=False),

@@ -290,6 +290,34 @@ def asdca(n, R2, lam, gamma):
     return kappa, eta, (1.0 - eta) / (1.0 + eta)
 
 
+#: Steps of Prox-SVRG (Xiao & Zhang 2014) times L: below Theorem 3.1, and in section 4.
+SVRG = {"theory": 0.1, "practice": 0.1}
+
+#: Epochs of section 4 over the number of batches; those below Theorem 3.1 are `svrg_epoch`.
+SVRG_EPOCH = 2.0
+
+
+def svrg_epoch(r, L, lam):
+    """Epochs of 100 L/lam iterations over r: with the step 0.1/L they divide the gap by 6/5."""
+    return 100.0 * L / (lam * r)
+
+
+#: L-SVRG's step times L (Kovalev, Horvath & Richtarik 2020, Theorem 5).
+L_SVRG = {"theory": 1.0 / 6.0}
+
+#: Katyusha's step is for L over this; Theorem 2.1 has L itself.
+KATYUSHA = {"theory": 1.0}
+
+
+def l_katyusha(probability, L, lam):
+    """theta1, theta2 and the step eta/L of L-Katyusha (Kovalev, Horvath & Richtarik 2020).
+
+    theta1 = min(sqrt(2 lam/(3 p L)), 1/2), theta2 = 1/2 and eta = theta2/((1 + theta2) theta1),
+    which are Katyusha's for epochs of 2/p iterations. The paper has p = 1/n in Theorem 11.
+    """
+    return katyusha(2.0 / probability, L, lam)
+
+
 def katyusha(length, L, lam):
     """tau1, tau2 and the step alpha of Katyusha (Allen-Zhu 2018) for epochs of this length."""
     L = max(L, 1e-300)
