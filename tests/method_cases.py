@@ -15,6 +15,7 @@ from conftest import PAPER
 from replay import (
     drawn_batches,
     drawn_blocks,
+    drawn_coins,
     drawn_entries,
     drawn_pairs,
     drawn_parts,
@@ -94,6 +95,18 @@ def of_parts(run, **chosen):
             size, total = options["q"], len(problem.groups)
         return run(problem, *drawn_parts(total, size, count, SEED), **chosen)
     return transcribed
+
+
+def of_l_svrg(problem, algorithm, options, count):
+    blocks, draws = drawn_parts(len(problem.b), options["m"], count, SEED)
+    p = options.get("probability", 1 / len(blocks))
+    return authors.l_svrg(problem, blocks, draws, drawn_coins(p, count, SEED))
+
+
+def of_l_katyusha(problem, algorithm, options, count):
+    blocks, draws = drawn_parts(len(problem.b), options["m"], count, SEED)
+    p = options.get("probability", 1 / len(blocks))
+    return authors.l_katyusha(problem, blocks, draws, drawn_coins(p, count, SEED), p)
 
 
 def of_rpdg(problem, algorithm, options, count):
@@ -211,6 +224,15 @@ CASES = {
     ),
     "katyusha": Case("katyusha", dict(m=1), of_parts(authors.katyusha)),
     "katyusha batches": Case("katyusha", dict(m=7), of_parts(authors.katyusha)),
+    "katyusha longer": Case(
+        "katyusha", dict(m=1, step=2.0), of_parts(authors.katyusha, step=2.0)
+    ),
+    "l_svrg": Case("l_svrg", dict(m=1), of_l_svrg),
+    "l_svrg batches": Case("l_svrg", dict(m=7), of_l_svrg),
+    "l_svrg often": Case("l_svrg", dict(m=1, probability=0.3), of_l_svrg),
+    "l_katyusha": Case("l_katyusha", dict(m=1), of_l_katyusha),
+    "l_katyusha batches": Case("l_katyusha", dict(m=7), of_l_katyusha),
+    "l_katyusha always": Case("l_katyusha", dict(m=1, probability=1.0), of_l_katyusha),
     "rpdg": Case("rpdg", dict(m=1), of_rpdg),
     "rpdg batches": Case("rpdg", dict(m=7), of_rpdg),
     "rpdg uniform": Case(

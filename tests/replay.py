@@ -93,6 +93,15 @@ def drawn_parts(total, size, n_iterations, seed, probabilities_of=None):
     return blocks, list(np.searchsorted(sampler.starts, starts))
 
 
+def drawn_coins(probability, n_iterations, seed):
+    """Whether each iteration of a loopless method with this seed renews the snapshot."""
+    coins = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+    renewed = []
+    while len(renewed) < n_iterations:
+        renewed += [False] * (coins.geometric(probability) - 1) + [True]
+    return renewed[:n_iterations]
+
+
 def partitions(n, p, m, q, seed):
     """The partitions that a method with this seed makes, and its generator."""
     seeds = np.random.SeedSequence(seed)

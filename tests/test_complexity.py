@@ -62,6 +62,8 @@ BY_HAND = {
     "SAGA": (6 + KAPPA, 0, 2 * 2 * 4),
     "SVRG": (KAPPA, 1, 2 * 2 * 4),
     "Katyusha": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4 + 36 / 12),
+    "L-SVRG": (6 + KAPPA, 0, 2 * 2 * 4 + 36 / 6),
+    "L-Katyusha": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4 + 36 / 6),
     # Table 1: n sqrt(p max(Lambda_p1, Lambda_1n)/(lam gamma)) entries of cost d.
     "ASVRG-SP uniform, printed": (6 * math.sqrt(3 * 54), 1 + math.sqrt(3 * 54), 2 + 2),
     "ASVRG-SP uniform": (math.sqrt(6 * 3 * 54), 1 + math.sqrt(3 * 54 / 6), 2 + 2),
@@ -182,6 +184,7 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
         ("dspdc", dict(m=2, q=1)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
         ("sdca", dict(m=2)), ("apcg", dict(m=2)), ("apcg_primal", dict(q=1)), ("saga", {}),
         ("rpdg", dict(sampling="uniform")), ("katyusha", {}), ("pdhg", {}), ("fista", {}),
+        ("l_svrg", dict(m=2)), ("l_katyusha", dict(probability=0.5)),
     ):
         row = predict(problem, rate, **options)
         algorithm = METHODS[row.method](problem, seed=1, **options)

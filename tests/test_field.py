@@ -41,7 +41,7 @@ FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 D = 5
 
 #: Methods that move all of x in every iteration, and make up for it lazily on sparse data.
-LAZY = ("saga", "svrg", "katyusha", "rpdg", "spdc")
+LAZY = ("saga", "svrg", "katyusha", "l_svrg", "l_katyusha", "rpdg", "spdc")
 
 
 def is_lazy(algorithm):
@@ -291,17 +291,22 @@ def with_forced_block(make, before, k):
     return old, settled_x(algorithm)
 
 
+def snapshot_due(algorithm):
+    """The snapshot of the next iteration if the coin has just been tossed for a new one."""
+    return algorithm._next if algorithm._inner == algorithm._length else None
+
+
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("operator", [*OPERATORS, "lazy"])
 @pytest.mark.parametrize("method", [
-    "saga", "svrg", "katyusha", "rpdg", *daily(["rpdg uniform"]), "spdc",
+    "saga", "svrg", "katyusha", "l_svrg", "l_katyusha", "rpdg", *daily(["rpdg uniform"]), "spdc",
 ])
 def test_estimators_are_unbiased(method, operator, m, monkeypatch):
     """The mean over the block drawn, each with its probability, is what it stands for.
 
     Without an l1 term a proximal step x' = (x - tau G)/(1 + tau lam) tells the
-    estimator G. SAGA, SVRG, Katyusha: the gradient of the mean loss where it
-    is taken. SPDC, RPDG: A'y/n with every coordinate of y renewed.
+    estimator G. SAGA, SVRG, Katyusha, L-SVRG, L-Katyusha: the gradient of the mean loss where
+    it is taken. SPDC, RPDG: A'y/n with every coordinate of y renewed.
     """
     loss, lambda2, before = "smoothed_hinge", 0.05, 37
     if operator == "lazy":
@@ -337,10 +342,12 @@ def test_estimators_are_unbiased(method, operator, m, monkeypatch):
     algorithm.advance(1)
     x = settled_x(algorithm)
     np.testing.assert_allclose(x, old, rtol=1e-12, atol=1e-15)
-    if method == "katyusha":
+    if method in ("katyusha", "l_katyusha"):
         points = algorithm._points
         mix = points.mix
-        x = mix.tau1 * x + mix.tau2 * points.snapshot + mix.beta * points.point
+        due = snapshot_due(algorithm) if method == "l_katyusha" else None
+        w = points.snapshot if due is None else due
+        x = mix.tau1 * x + mix.tau2 * w + mix.beta * points.point
     if method in ("rpdg", "spdc"):
         theta = alpha if method == "rpdg" else algorithm.info["theta"]
         z = A @ (x + theta * (x - previous))
@@ -455,7 +462,7 @@ def test_rate_of_svrg(rated):
     E P(x_s) - P* <= rho^s (P(x_0) - P*),
     rho = 1/(mu eta (1 - 4 L eta) m) + 4 L eta (m + 1)/((1 - 4 L eta) m), below 5/6 there.
     """
-    L, mu, n = rated.L, rated.lam, rated.n
+    L, mu = rated.L, rated.lam
     eta, m = 0.1 / L, round(100 * rated.kappa)
     rho = 1 / (mu * eta * (1 - 4 * L * eta) * m) + 4 * L * eta * (m + 1) / (
         (1 - 4 * L * eta) * m
@@ -467,7 +474,7 @@ def test_rate_of_svrg(rated):
         assert algorithm.info["epoch"] == m
         return rated.plain.F(algorithm._tracker.total / m) - rated.F
 
-    measured = mean_over_seeds("svrg", rated.problem, at, gap, epoch=m / n)
+    measured = mean_over_seeds("svrg", rated.problem, at, gap, step="theory")
     assert_below(measured, rho ** np.arange(1, 11) * (rated.plain.F(np.zeros(P)) - rated.F))
 
 
@@ -505,6 +512,62 @@ def test_rate_of_katyusha(rated, epoch):
     measured = mean_over_seeds("katyusha", rated.problem, at, measure, epoch=epoch)
     zero = np.zeros(P)
     bounds = rate ** -np.arange(1.0, epochs + 1) * potential(zero, zero, zero)
+    assert_below(measured, bounds, floor=1e-13 * bounds[0])
+
+
+@pytest.mark.parametrize("p", [1 / N, 0.005, 0.3])
+def test_rate_of_l_svrg(rated, p):
+    """Kovalev, Horvath & Richtarik 2020, Theorem 5: E Phi_k <= max(1 - eta mu, 1 - p/2)^k Phi_0.
+
+    Phi = |x - x*|^2 + (4 eta^2/(p n)) sum_i |grad f_i(w) - grad f_i(x*)|^2, eta = 1/(6L). With the
+    strong convexity in g, a step contracts by (1 + eta mu)^-2 <= 1 - eta mu.
+    """
+    n, plain, eta = rated.n, rated.plain, 1 / (6 * rated.L)
+    norms2 = np.sum(plain.A ** 2, axis=1)
+
+    def potential(x, y):
+        return np.sum((x - rated.x) ** 2) + 4 * eta ** 2 / (p * n) * norms2 @ (y - rated.y) ** 2
+
+    def measure(algorithm):
+        due = snapshot_due(algorithm)
+        return potential(algorithm.x, algorithm._loop.y if due is None else plain.slopes(due))
+
+    rate = max(1 - eta * rated.lam, 1 - p / 2)
+    at = np.arange(1, 11) * int(np.ceil(0.3 / (1 - rate)))
+    measured = mean_over_seeds("l_svrg", rated.problem, at, measure, probability=p)
+    zero = np.zeros(P)
+    assert_below(measured, rate ** at * potential(zero, plain.slopes(zero)))
+
+
+@pytest.mark.parametrize("p", [1 / N, 0.005, 0.3])
+def test_rate_of_l_katyusha(rated, p):
+    """Kovalev, Horvath & Richtarik 2020, Theorem 11 and before, with F for f: all of sigma in g.
+
+    Psi = L (1 + eta sigma)/(2 eta) |z - x*|^2 + (F(y) - F*)/theta1
+    + theta2 (1 + theta1)/(p theta1) (F(w) - F*), and E Psi goes down by the largest of
+    1/(1 + eta sigma), 1 - theta1 (1 - theta2) and 1 - p theta1/(1 + theta1) an iteration.
+    """
+    L, sigma, F = rated.L, rated.lam / rated.L, rated.plain.F
+    theta2, theta1 = 1 / 2, min(np.sqrt(2 * sigma / (3 * p)), 1 / 2)
+    eta = theta2 / ((1 + theta2) * theta1)
+    rate = max(
+        1 / (1 + eta * sigma), 1 - theta1 * (1 - theta2), 1 - p * theta1 / (1 + theta1)
+    )
+
+    def potential(z, y, w):
+        return L * (1 + eta * sigma) / (2 * eta) * np.sum((z - rated.x) ** 2) + (
+            F(y) - rated.F + theta2 * (1 + theta1) / p * (F(w) - rated.F)
+        ) / theta1
+
+    def measure(algorithm):
+        due = snapshot_due(algorithm)
+        w = algorithm._points.snapshot if due is None else due
+        return potential(algorithm._loop.point.x, algorithm.x, w)
+
+    at = np.arange(1, 11) * int(np.ceil(0.5 / (1 - rate)))
+    measured = mean_over_seeds("l_katyusha", rated.problem, at, measure, probability=p)
+    zero = np.zeros(P)
+    bounds = rate ** at * potential(zero, zero, zero)
     assert_below(measured, bounds, floor=1e-13 * bounds[0])
 
 
@@ -667,6 +730,120 @@ def test_saga_is_spdc_without_a_dual_penalty(operator, m):
         algorithm.advance(200)
     np.testing.assert_array_equal(one.x, other.x)
     np.testing.assert_array_equal(one.y, other.y)
+
+
+class ForcedCoins(NamedTuple):
+    """Coins that end every epoch after so many iterations."""
+
+    length: int
+
+    def geometric(self, probability):
+        return self.length
+
+
+def test_l_svrg_is_svrg_but_for_the_step_between_snapshot_and_renewal(monkeypatch):
+    """With a coin that falls when an epoch of SVRG ends, and equal steps.
+
+    SVRG's next snapshot is x after the last step, L-SVRG's x before it. So they are the same up to
+    the end of the first epoch and not after it; and for ever if L-SVRG took x after the step.
+    """
+    problem, length = make_problem("dense"), 2 * N
+
+    def start():
+        svrg = METHODS["svrg"](problem, seed=2, snapshot="last", step=1 / 6)
+        loopless = METHODS["l_svrg"](problem, seed=2)
+        loopless._coins = ForcedCoins(length)
+        return svrg, loopless
+
+    def advance(both, count):
+        for algorithm in both:
+            algorithm.advance(count)
+        return np.array_equal(both[0].x, both[1].x)
+
+    both = start()
+    assert advance(both, length)
+    assert both[0].x.any() and not advance(both, 1)
+
+    def renewed_after_the_step(self, count):
+        self._loop.advance(count)
+        self._loop.settle()
+        self._next = self._point().copy()
+
+    monkeypatch.setattr(METHODS["l_svrg"], "_inner_iterations", renewed_after_the_step)
+    both = start()
+    assert advance(both, 7 * length + 3)
+    assert both[0].passes == both[1].passes
+
+
+def test_l_katyusha_is_katyusha_until_the_first_renewal():
+    """Katyusha's constants for epochs of 2r are those for p = 1/r, and it too begins at w = y = z.
+
+    Its next snapshot is a weighted mean, so that there is no equality beyond.
+    """
+    problem = make_problem("dense")
+    katyusha, loopless = (METHODS[name](problem, seed=2) for name in ("katyusha", "l_katyusha"))
+    loopless._coins = ForcedCoins(2 * N)
+    for count, equal in ((2 * N, True), (1, False)):
+        katyusha.advance(count)
+        loopless.advance(count)
+        assert np.array_equal(katyusha.x, loopless.x) == equal
+    assert (loopless.info["theta1"], loopless.info["tau"]) == (
+        katyusha.info["tau1"], katyusha.info["alpha"]
+    )
+
+
+@pytest.mark.parametrize("method", ["l_svrg", "l_katyusha"])
+def test_iterations_between_snapshots_are_geometric(method):
+    """One over the probability in the mean, its root and 1 - p times that as deviation."""
+    problem, lengths = make_problem("dense"), []
+    for seed in range(10):
+        algorithm = METHODS[method](problem, seed=seed, m=3)
+        assert algorithm.info["probability"] == 1 / 10
+        for _ in range(2000):
+            algorithm.advance(1)
+            if algorithm._inner == algorithm._length:
+                lengths.append(algorithm._length)
+        assert algorithm.passes == pytest.approx(2000 / algorithm.iterations_per_pass, rel=0.1)
+    mean, deviation = 10, np.sqrt(0.9) * 10
+    assert abs(np.mean(lengths) - mean) < 4 * deviation / np.sqrt(len(lengths))
+    assert min(lengths) == 1 and np.std(lengths) == pytest.approx(deviation, rel=0.15)
+
+
+def test_steps_by_name_are_the_authors():
+    problem = make_problem("dense")
+
+    def run(method, **options):
+        algorithm = METHODS[method](problem, seed=1, **options)
+        algorithm.advance(150)
+        return algorithm
+
+    practice = run("svrg")
+    assert (practice.info["step"], practice.info["epoch"]) == (0.1, 2 * N)
+    for same in (dict(step="practice"), dict(step=0.1, epoch=2.0)):
+        np.testing.assert_array_equal(run("svrg", **same).x, practice.x)
+    theory = run("svrg", step="theory").info
+    assert theory["step"] == 0.1
+    assert theory["epoch"] == round(100 * theory["L"] / problem.lam)
+    assert run("svrg", step="theory", epoch=2.0).info["epoch"] == 2 * N
+    known = run("katyusha")
+    assert known.info["step"] == 1.0
+    np.testing.assert_array_equal(run("katyusha", step=1.0).x, known.x)
+    longer = run("katyusha", step=2.5).info
+    assert longer["tau1"] * longer["alpha"] == pytest.approx(2.5 / (3 * longer["L"]))
+    assert run("l_svrg").info["step"] == 1 / 6
+
+
+@pytest.mark.parametrize(("method", "options", "message"), [
+    ("katyusha", dict(step="practice"), "its author tunes the step on each data set"),
+    ("katyusha", dict(step=0.0), "step must be a finite number > 0"),
+    ("svrg", dict(step="third"), "step must be one of 'theory', 'practice', got 'third'"),
+    ("svrg", dict(epoch="long"), "epoch must be a finite number"),
+    ("l_svrg", dict(probability=1.5), "probability must be a finite number >= 1e-12 and <= 1"),
+    ("l_katyusha", dict(probability=0), "probability must be a finite number"),
+])
+def test_steps_and_probabilities_that_make_no_sense_are_refused(method, options, message):
+    with pytest.raises(ValueError, match=message):
+        solve(make_problem("dense"), method, **options)
 
 
 @settings(max_examples=100, deadline=None)

@@ -91,7 +91,7 @@ BY_IMPORTANCE = [name for name in CASES if "importance" in name and "only" not i
     # SAGA and SVRG take long on the metrics.
     lambda kind, name: kind in ("matrix_risk", "heavy rows") or (
         kind == "mt_lmnn" and name not in (
-            "saga batches", "svrg batches", "asvrg_sp uniform", "spdc subset"
+            "saga batches", "svrg batches", "l_svrg batches", "asvrg_sp uniform", "spdc subset"
         )
     ) or (
         name in ("dspdc rows", "dspdc columns", "sdca")

@@ -124,10 +124,13 @@ def prox_svrg(problem, blocks, draws, average=True):
         snapshot = total / length if average else x
 
 
-def katyusha(problem, blocks, draws):
-    """Allen-Zhu 2018, Algorithm 2 with option II, epochs of two passes; y_k is yielded."""
+def katyusha(problem, blocks, draws, step=1.0):
+    """Allen-Zhu 2018, Algorithm 2 with option II, epochs of two passes; y_k is yielded.
+
+    L is that of the losses over `step`.
+    """
     n, r, sigma, length = len(problem.b), len(blocks), problem.lam, 2 * len(blocks)
-    L = smoothness(problem, blocks).max()
+    L = smoothness(problem, blocks).max() / step
     tau2 = 1 / 2
     tau1 = min(np.sqrt(length * sigma) / np.sqrt(3 * L), 1 / 2)
     alpha = 1 / (3 * tau1 * L)
@@ -150,6 +153,39 @@ def katyusha(problem, blocks, draws):
             below += (1 + alpha * sigma) ** j
             yield y, None
         snapshot = above / below
+
+
+def l_svrg(problem, blocks, draws, coins):
+    """Kovalev, Horvath & Richtarik 2020, Algorithm 1, eta = 1/(6L), with a proximal step."""
+    n, r = len(problem.b), len(blocks)
+    eta = 1 / (6 * smoothness(problem, blocks).max())
+    x = w = problem.first()
+    for k, renewed in zip(draws, coins, strict=True):
+        at_w = problem.slopes(w)
+        g = batch_gradient(problem, blocks[k], r, problem.slopes(x) - at_w)
+        new = problem.prox(x - eta * (g + problem.A.T @ at_w / n), eta)
+        w, x = x if renewed else w, new
+        yield x, None
+
+
+def l_katyusha(problem, blocks, draws, coins, p):
+    """Kovalev, Horvath & Richtarik 2020, Algorithm 2, where the l2 term is in the prox.
+
+    In place of (eta sigma x + z - (eta/L) g)/(1 + eta sigma); p = 1/n in their Theorem 11.
+    """
+    n, r = len(problem.b), len(blocks)
+    L = smoothness(problem, blocks).max()
+    theta2, theta1 = 1 / 2, min(np.sqrt(2 * problem.lam / L / (3 * p)), 1 / 2)
+    eta = theta2 / ((1 + theta2) * theta1)
+    y = z = w = problem.first()
+    for k, renewed in zip(draws, coins, strict=True):
+        x = theta1 * z + theta2 * w + (1 - theta1 - theta2) * y
+        at_w = problem.slopes(w)
+        g = batch_gradient(problem, blocks[k], r, problem.slopes(x) - at_w)
+        new = problem.prox(z - eta / L * (g + problem.A.T @ at_w / n), eta / L)
+        w = y if renewed else w
+        y, z = x + theta1 * (new - z), new
+        yield y, None
 
 
 def rpdg_constants(problem, blocks, uniform):
