@@ -99,7 +99,7 @@ def solve(problem, method=None, tol=1e-6, max_seconds=60, max_passes=None, seed=
     x0, y0 : ndarray or None
         Where to begin, such as at the x and y of a similar problem's `Result`. If one of them is
         None, it is the one that belongs to the other. Methods with gradients alone (SAGA, SVRG,
-        Katyusha, RPDG, FISTA) begin at x, those of the dual (SDCA, APCG) at y.
+        Katyusha, L-SVRG, L-Katyusha, RPDG, FISTA) begin at x, those of the dual (SDCA, APCG) at y.
     **options
         Options of the method; see its class in `benchmark_dspdc.methods`.
 

@@ -520,7 +520,8 @@ def test_rate_of_l_svrg(rated, p):
     """Kovalev, Horvath & Richtarik 2020, Theorem 5: E Phi_k <= max(1 - eta mu, 1 - p/2)^k Phi_0.
 
     Phi = |x - x*|^2 + (4 eta^2/(p n)) sum_i |grad f_i(w) - grad f_i(x*)|^2, eta = 1/(6L). With the
-    strong convexity in g, a step contracts by (1 + eta mu)^-2 <= 1 - eta mu.
+    strong convexity in g a step contracts by (1 + eta mu)^-2 <= 1 - eta mu, and by convexity
+    and smoothness alone what is left of the proof needs (1 + eta mu)^2 <= 5/2.
     """
     n, plain, eta = rated.n, rated.plain, 1 / (6 * rated.L)
     norms2 = np.sum(plain.A ** 2, axis=1)

@@ -35,8 +35,9 @@ class LSVRG(Loopless):
     -----
     Iterations to accuracy eps: O((1/p + L/lam) log(1/eps)), L the largest
     smoothness of a batch's mean loss, p the probability. An iteration costs one
-    of SVRG, and p passes for snapshots. The authors have no g; with one the
-    steps are proximal and the theorem stays, all strong convexity being in g.
+    of SVRG, and p passes for snapshots. Kovalev et al. have no g. With all strong
+    convexity in g and proximal steps their bound holds for lam <= 3L, and beyond
+    with (1 + lam/(6L))^2 times the distance in it: a step divides by that factor.
     """
 
     name = "l_svrg"
