@@ -31,6 +31,7 @@ LOOKS = {
     "SAGA": ("#009E73", "square"),
     "SVRG": ("#6BA52B", "circle"),
     "Katyusha": ("#005C42", "triangle-up"),
+    "PURE-CD": ("#7D4E9E", "star"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
 }
