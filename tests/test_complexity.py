@@ -182,7 +182,8 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
     problem = posed(kind)
     for rate, options in (
         ("dspdc", dict(m=2, q=1)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
-        ("sdca", dict(m=2)), ("pure_cd", dict(m=2)), ("apcg", dict(m=2)), ("apcg_primal", dict(q=1)), ("saga", {}),
+        ("sdca", dict(m=2)), ("pure_cd", dict(m=2)), ("apcg", dict(m=2)),
+        ("apcg_primal", dict(q=1)), ("saga", {}),
         ("rpdg", dict(sampling="uniform")), ("katyusha", {}), ("pdhg", {}), ("fista", {}),
     ):
         row = predict(problem, rate, **options)
@@ -193,7 +194,8 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
         count = epochs * 2 * problem.shape[0] if rate == "katyusha" else 20 * epochs
         algorithm.advance(count)
         work, _, eigs = (algorithm._counters - before) / count
-        low = 0.4 if rate in ("sdca", "pure_cd") else 0.75        # rows that do not move are half the work
+        # Rows that do not move are half the work.
+        low = 0.4 if rate in ("sdca", "pure_cd") else 0.75
         assert low * row.per_iteration <= work <= 1.25 * row.per_iteration, (rate, options)
         # Projections that a Cholesky factorisation settles are not counted.
         assert eigs <= 1.25 * row.eigendecompositions_per_iteration, (rate, options)
