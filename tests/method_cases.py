@@ -178,7 +178,7 @@ def by_importance(problem, algorithm, options, count):
 
 def of_sdca_by_importance(problem, algorithm, options, count):
     n, m = len(problem.b), options["m"]
-    blocks = np.arange(n)[:, None] if m == 1 else partitions(n, 1, m, 1, SEED)[0].blocks
+    blocks = single_or_parts(n, m)
     worst = np.array([
         authors.normalised_norm2(problem.A[K]) * np.max(np.sum(problem.A[K] ** 2, axis=1))
         for K in blocks
@@ -186,6 +186,22 @@ def of_sdca_by_importance(problem, algorithm, options, count):
     weights = 1.0 + worst / (problem.lam * problem.gamma * n)
     return authors.prox_sdca(
         problem, drawn_batches(algorithm, count, SEED, weights / weights.sum())
+    )
+
+
+def single_or_parts(n, m):
+    """The blocks of a method that leaves single rows in their own order."""
+    return np.arange(n)[:, None] if m == 1 else partitions(n, 1, m, 1, SEED)[0].blocks
+
+
+def of_pure_cd(problem, algorithm, options, count):
+    blocks, p = single_or_parts(len(problem.b), options["m"]), None
+    if "probabilities" in options:
+        norms2 = np.array([np.linalg.norm(problem.A[I], 2) ** 2 for I in blocks])
+        p = 0.5 / len(blocks) + 0.5 * norms2 / norms2.sum()
+    batches = drawn_batches(algorithm, count, SEED, p)
+    return authors.pure_cd(
+        problem, blocks, batches, np.full(len(blocks), 1 / len(blocks)) if p is None else p
     )
 
 
@@ -244,6 +260,8 @@ CASES = {
     "apcg_primal blocks": Case("apcg_primal", dict(q=5), of_parts(authors.apcg_primal)),
     "asdca": Case("asdca", dict(m=1), of_asdca),
     "asdca batches": Case("asdca", dict(m=7), of_asdca),
+    "pure_cd": Case("pure_cd", dict(m=1), of_pure_cd),
+    "pure_cd batches": Case("pure_cd", dict(m=7), of_pure_cd),
     "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
     "fista": Case("fista", {}, of_whole(authors.fista)),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),
@@ -262,7 +280,7 @@ CASES |= {
 CASES |= {
     f"{name} by importance": Case(
         method, options | dict(probabilities="importance"),
-        of_sdca_by_importance if method == "sdca" else by_importance,
+        {"sdca": of_sdca_by_importance, "pure_cd": of_pure_cd}.get(method, by_importance),
     ) for name, method, options in (
         ("dspdc rows", "dspdc", dict(m=4, q=5)), ("dspdc columns", "dspdc", dict(m=13, q=2)),
         ("dspdc theorem 2", "dspdc", dict(m=4, q=5, theorem=2)),
@@ -271,6 +289,7 @@ CASES |= {
         ("spdc", "spdc", dict(m=1)), ("spdc batches", "spdc", dict(m=5)),
         ("spdc with the steps of dspdc", "spdc", dict(m=5, steps="dspdc")),
         ("sdca", "sdca", dict(m=1)), ("sdca batches", "sdca", dict(m=4)),
+        ("pure_cd", "pure_cd", dict(m=1)), ("pure_cd batches", "pure_cd", dict(m=4)),
     )
 }
 

@@ -71,6 +71,7 @@ BY_HAND = {
         math.sqrt(6 * 6 * 51 / LAM), 1 + math.sqrt(6 * 51 / LAM / 6), 2 + 2
     ),
     "ASVRG-SP nonuniform": (math.sqrt(6 * 51 / LAM), 1 + math.sqrt(51 / LAM / 6), 2 + 2),
+    "PURE-CD": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4),
     "APCG-primal": (3 + 3 * math.sqrt(27 / 3), 0, 2 * (2 * 6 + 3)),
     "PDHG": (1 + math.sqrt(27 / 3), 0, 36),
     "FISTA": (1 + math.sqrt(27 / 3), 0, 36),
@@ -161,6 +162,7 @@ def test_sdca_on_triplets_touches_the_shared_block_and_the_tasks():
     written = metric_problem()
     problem = written.problem
     assert predict(problem, "sdca").eigendecompositions_per_iteration == 2
+    assert predict(problem, "pure_cd").eigendecompositions_per_iteration == 2
     n, p = problem.shape
     assert predict(problem, "sdca", m=n).eigendecompositions_per_iteration == p
     assert predict(problem, "apcg").eigendecompositions_per_iteration == p
@@ -182,7 +184,8 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
     problem = posed(kind)
     for rate, options in (
         ("dspdc", dict(m=2, q=1)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
-        ("sdca", dict(m=2)), ("apcg", dict(m=2)), ("apcg_primal", dict(q=1)), ("saga", {}),
+        ("sdca", dict(m=2)), ("pure_cd", dict(m=2)), ("apcg", dict(m=2)),
+        ("apcg_primal", dict(q=1)), ("saga", {}),
         ("rpdg", dict(sampling="uniform")), ("katyusha", {}), ("pdhg", {}), ("fista", {}),
         ("l_svrg", dict(m=2)), ("l_katyusha", dict(probability=0.5)),
     ):
@@ -194,7 +197,8 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
         count = epochs * 2 * problem.shape[0] if rate == "katyusha" else 20 * epochs
         algorithm.advance(count)
         work, _, eigs = (algorithm._counters - before) / count
-        low = 0.4 if rate == "sdca" else 0.75        # rows that do not move are half the work
+        # Rows that do not move are half the work.
+        low = 0.4 if rate in ("sdca", "pure_cd") else 0.75
         assert low * row.per_iteration <= work <= 1.25 * row.per_iteration, (rate, options)
         # Projections that a Cholesky factorisation settles are not counted.
         assert eigs <= 1.25 * row.eigendecompositions_per_iteration, (rate, options)

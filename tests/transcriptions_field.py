@@ -350,6 +350,57 @@ def problem_dual(problem, y):
     return -(w @ x - problem.g(x)) - np.mean(conjugate(problem.loss, y, problem.b))
 
 
+def pure_cd_steps(problem, blocks, p, factor=1.0):
+    """tau, theta and sigma of PURE-CD, and which coordinates each block touches.
+
+    The paper's x is y here and its A is A'/n: pi_j = sum of p_i over the i that touch j,
+    theta_j = pi_j/least, and sigma_i < (2 p_i - least)/(p_i/least sum_j pi_j tau_j A_ij^2), of
+    which the code takes 0.9. tau_j theta_j is the same for all j, and balanced by the moduli.
+    """
+    n, least = len(problem.b), p.min()
+    touches = np.array([[np.any(problem.A[np.ix_(I, J)]) for J in problem.groups] for I in blocks])
+    pi = p @ touches
+    theta = pi / least
+    room = 2 - least / p
+    R2 = np.array([np.linalg.norm(problem.A[I], 2) ** 2 for I in blocks])
+    product = factor * np.sqrt(
+        0.9 * problem.gamma * n / (problem.lam * least * np.max(R2 / (p * room)))
+    )
+    tau = product / np.where(theta > 0, theta, np.inf)
+    weights = np.repeat(theta * tau, [len(J) for J in problem.groups])
+    scaled = np.array([np.linalg.norm(problem.A[I] / n * np.sqrt(weights), 2) for I in blocks])
+    # Rows of zeros may have any sigma.
+    return tau, theta, 0.9 * room / np.maximum(scaled, 1e-150) ** 2, touches
+
+
+def pure_cd(problem, blocks, batches, p):
+    """Alacaoglu, Fercoq & Cevher 2020, Algorithm 1 on the dual, in the dense form.
+
+    Proximal steps of all of x are formed, and kept where the batch touches x. What is shown is
+    the last of them that was kept.
+    """
+    A, b, n = problem.A, problem.b, len(problem.b)
+    tau, theta, sigma, touches = pure_cd_steps(problem, blocks, p)
+    which = {I[0]: k for k, I in enumerate(blocks)}
+    x = shown = problem.first()
+    y = np.zeros(n)
+    for I in batches:
+        k = which[I[0]]
+        bar, gradient, new_y = x.copy(), A.T @ y / n, y.copy()
+        for j in np.flatnonzero(touches[k]):
+            J = problem.groups[j]
+            bar[J] = problem.block_prox(j, x[J] - tau[j] * gradient[J], tau[j])
+        for i in I:
+            new_y[i] = dual_step(problem.loss, A[i] @ bar, b[i], y[i], n / sigma[k])
+        change = A.T @ (new_y - y) / n
+        x, shown, y = bar.copy(), shown.copy(), new_y
+        for j in np.flatnonzero(touches[k]):
+            J = problem.groups[j]
+            x[J] = bar[J] - tau[j] * theta[j] * change[J]
+            shown[J] = bar[J]
+        yield shown, y
+
+
 def chambolle_pock_3(problem, n_iterations):
     """Chambolle & Pock 2011, Algorithm 3 with theta = 1/(1 + mu); (x, y) are yielded.
 

@@ -13,6 +13,7 @@ from .l_katyusha import LKatyusha
 from .l_svrg import LSVRG
 from .method import Method
 from .pdhg import PDHG
+from .pure_cd import PureCD
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
@@ -23,6 +24,7 @@ METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
         ASVRGSP, LSVRG, LKatyusha,
+        ASVRGSP, PureCD,
     )
 }
 

@@ -1,4 +1,4 @@
-"""The loop of dual coordinate ascent, for SDCA and for methods around it."""
+"""The loop of dual coordinate ascent, for SDCA, for methods around it, and for PURE-CD."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,16 @@ from ..engine.sampling import (
 )
 from ..model.losses import dual_prox
 from ..state import dual_cost, dual_state
-from ..state.dual import announce_batch, batch_cost, fetch_batch, primal_products, push, refresh
+from ..state.dual import (
+    announce_batch,
+    batch_cost,
+    fetch_batch,
+    primal_moves,
+    primal_products,
+    push,
+    refresh,
+    rest,
+)
 from ..state.iteration import Ascent, dual_step
 from ..theory import steps as formulas
 from ..theory.coupling_constant import normalised_norms2, sampled_norm2
@@ -112,19 +121,72 @@ def iterate(state, rule, batches, counters, n_iterations):
         fetch_batch(state, order, starts[soon], starts[soon + 1], rule.rho)
         head = (head + 1) % QUEUE
         lo, hi = starts[block], starts[block + 1]
-        primal_products(state, order, lo, hi)
+        counters[2] += primal_products(state, order, lo, hi)
         cost = batch_cost(state, order, lo, hi)
         if dual_step(rule, order, lo, hi, point.b, point.y, point.buffer):
             counters[2] += push(state, order, lo, hi)
             counters[0] += cost
         else:
+            rest(state, order, lo, hi)
             counters[0] += cost // 2
-        counters[1] += hi - lo
+        counters[1] += hi - lo + primal_moves(state, order, lo, hi)
     memory[QUEUE + 1] = head
 
 
-class DualAscent:
-    """A run of the loop on a problem, from y = 0 or a start on.
+class BatchLoop:
+    """A run of the loop on a state, with the batches of a partition.
+
+    Parameters
+    ----------
+    problem : Problem
+    seeds : numpy.random.SeedSequence
+    state : NamedTuple, or an object where the blocks of x are matrices
+    rule : NamedTuple
+        See `benchmark_dspdc.state.iteration`.
+    blocks : Partition
+        See `dual_blocks`.
+    choice : Epochs or Weighted
+    counters : ndarray of shape (3,)
+        Multiply-adds, coordinate updates and eigendecompositions are added to it.
+
+    Attributes
+    ----------
+    y : ndarray
+    """
+
+    def __init__(self, problem, seeds, state, rule, blocks, choice, counters):
+        self.problem, self.counters = problem, counters
+        self.state, self.rule, self.y = state, rule, state.point.y
+        self.n_blocks = len(blocks.starts) - 1
+        self._iterate = runner(iterate, state)
+        # About 16 kB ahead: enough to hide the memory, little enough to stay in the cache.
+        row = problem.operator.multiply_adds / (2 * problem.shape[0])
+        self.batches = Batches(
+            # Single rows in their own order need no indirection.
+            blocks.starts, None if blocks.largest == 1 else blocks.order, choice,
+            np.zeros(QUEUE + 2, dtype=np.int64),
+            int(np.clip(2000 / (row * blocks.largest), 1, QUEUE // 2)),
+            generator(seeds.generate_state(1)[0]),
+        )
+        fill_queue(self.batches)
+
+    def advance(self, n_iterations):
+        self._iterate(self.state, self.rule, self.batches, self.counters, n_iterations)
+
+    @property
+    def iterations_per_pass(self):
+        operator = self.problem.operator
+        return operator.multiply_adds / dual_cost(operator, self.n_blocks)
+
+
+def dual_blocks(n, m, rng):
+    """A random partition of the rows into blocks of m; single rows are in their own order."""
+    blocks = partition(n, block_size(m, n, "m"), rng)
+    return Partition(blocks.starts, np.arange(n)) if blocks.largest == 1 else blocks
+
+
+class DualAscent(BatchLoop):
+    """A run of dual ascent on a problem, from y = 0 or a start on.
 
     Parameters
     ----------
@@ -147,58 +209,37 @@ class DualAscent:
     def __init__(self, problem, seeds, m, scaling, order, probabilities, counters, start=None):
         choose(scaling, ("tight", "safe", "sampled"), "scaling")
         choose(order, ("random", "permuted"), "order")
-        self.problem, self.counters = problem, counters
         operator, n = problem.operator, problem.shape[0]
         rng = np.random.default_rng(seeds.spawn(1)[0])
-        blocks = partition(n, block_size(m, n, "m"), rng)
-        if blocks.largest == 1:
-            blocks = Partition(blocks.starts, np.arange(n))
-        self.n_blocks = len(blocks.starts) - 1
+        blocks = dual_blocks(n, m, rng)
+        n_blocks = len(blocks.starts) - 1
         scales = _scales(operator, blocks, scaling, rng)
         per_row = np.empty(n)
         per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
         rho = formulas.sdca(n, operator.row_norms2, per_row, problem.lam)
-        self.rule = Ascent(problem.loss, rho)
-        self.state = dual_state(problem, blocks.largest)
-        self.y = self.state.point.y
+        state = dual_state(problem, blocks.largest)
         if start is not None:
-            self.y[:] = start
-            self.state.w[:] = operator.rmatvec_packed(start) / -n
+            state.point.y[:] = start
+            state.w[:] = operator.rmatvec_packed(start) / -n
             counters[0] += operator.multiply_adds // 2
         self.info = dict(
-            m=blocks.largest, r=float(self.n_blocks), scaling=scaling, order=order,
+            m=blocks.largest, r=float(n_blocks), scaling=scaling, order=order,
             probabilities=probabilities, scale=float(scales.max()),
         )
-        self._iterate = runner(iterate, self.state)
-        self.refresh()
-        choice = Epochs(np.arange(self.n_blocks), order == "permuted")
+        choice = Epochs(np.arange(n_blocks), order == "permuted")
         if probabilities == "importance":
             largest = np.maximum.reduceat(rho[blocks.order], blocks.starts[:-1])
             shares, iterations = formulas.sdca_importance(largest, problem.gamma)
             choice = weighted(blocks, shares)
             self.info.update(iterations_per_nat=iterations)
-        # About 16 kB ahead: enough to hide the memory, little enough to stay in the cache.
-        row = operator.multiply_adds / (2 * n)
-        self.batches = Batches(
-            # Single rows in their own order need no indirection.
-            blocks.starts, None if blocks.largest == 1 else blocks.order, choice,
-            np.zeros(QUEUE + 2, dtype=np.int64),
-            int(np.clip(2000 / (row * blocks.largest), 1, QUEUE // 2)),
-            generator(seeds.generate_state(1)[0]),
+        super().__init__(
+            problem, seeds, state, Ascent(problem.loss, rho), blocks, choice, counters
         )
-        fill_queue(self.batches)
+        self.refresh()
 
     def refresh(self):
         """Make what is kept agree with w."""
         self.counters[2] += refresh(self.state)
-
-    def advance(self, n_iterations):
-        self._iterate(self.state, self.rule, self.batches, self.counters, n_iterations)
-
-    @property
-    def iterations_per_pass(self):
-        operator = self.problem.operator
-        return operator.multiply_adds / dual_cost(operator, self.n_blocks)
 
 
 class DualAscentMethod(Method):

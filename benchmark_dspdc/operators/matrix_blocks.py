@@ -89,6 +89,10 @@ class BlockOperator(Operator):
         Returns the blocks j that the rows touch, None for all; delta is not set elsewhere.
         """
 
+    def touched(self, plan):
+        """The blocks that the rows touch."""
+        return np.arange(self.shape[1])
+
     @abstractmethod
     def column_products(self, columns, matrices):
         """sum over j in columns of <A_i^j, matrices[j]> for every row i."""

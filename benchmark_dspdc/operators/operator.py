@@ -110,6 +110,11 @@ class Operator(ABC):
     def scaled_norm2(self, rows, scale, exact):
         """|diag(scale) A_I|^2, or an upper bound of it."""
 
+    def touch_probabilities(self, blocks, probabilities):
+        """How likely each column has an entry in a block of rows that is drawn so; or one for all.
+        """
+        return 1.0
+
     @abstractmethod
     def norm2_bound(self):
         """A cheap upper bound on |A|^2, infinite if there is none."""

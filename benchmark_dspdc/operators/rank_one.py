@@ -200,14 +200,25 @@ class RankOneOperator(BlockOperator):
             lambda k: function(parts[k], Sums(total, delta, wanted, shared[k])),
             range(len(parts)),
         )
-        blocks = self.own[groups] if self.own[0] >= 0 else np.zeros(0, dtype=np.int64)
+        blocks = self._blocks_of(groups)
         if self.common < 0:
             return blocks
         added = shared.sum(axis=0)
         total[self.common] += added
         if wanted[self.common]:
             delta[self.common] = added
-        return np.append(self.common, blocks)
+        return blocks
+
+    def _blocks_of(self, groups):
+        """The blocks that vectors of some groups are in."""
+        blocks = self.own[groups] if self.own[0] >= 0 else np.zeros(0, dtype=np.int64)
+        return blocks if self.common < 0 else np.append(self.common, blocks)
+
+    def touched(self, plan):
+        return self._blocks_of(plan.groups)
+
+    def touch_probabilities(self, blocks, probabilities):
+        return self.block_norms.touch_probabilities(blocks, probabilities)
 
     @property
     def all_vectors(self):

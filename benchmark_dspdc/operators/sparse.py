@@ -82,6 +82,14 @@ class SparseOperator(StoredOperator):
         rows = self.columns if transposed else self.rows
         return _largest_head(rows.data, rows.indptr, size)
 
+    def touch_probabilities(self, blocks, probabilities):
+        out, last = np.zeros(self.shape[1]), np.full(self.shape[1], -1)
+        _add_touches(
+            self.rows.indices, self.rows.indptr, blocks.starts, blocks.order, probabilities, last,
+            out,
+        )
+        return out
+
     def weighted(self, weights):
         return SparseOperator(self._with(self.csr.data * np.sqrt(weights)[self.csr.indices]))
 
@@ -99,6 +107,19 @@ def _largest_head(data, indptr, size):
                 squares = np.sort(squares)[squares.shape[0] - size:]
             best = max(best, squares.sum())
     return best
+
+
+@njit
+def _add_touches(indices, indptr, starts, order, probabilities, last, out):
+    """Add the probability of each block to the columns that have entries in it."""
+    for k in range(starts.shape[0] - 1):
+        for l in range(starts[k], starts[k + 1]):
+            i = order[l]
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                if last[j] != k:
+                    last[j] = k
+                    out[j] += probabilities[k]
 
 
 def _storage(csr):

@@ -33,6 +33,7 @@ LOOKS = {
     "Katyusha": ("#005C42", "triangle-up"),
     "L-SVRG": ("#A9C94F", "triangle-down"),
     "L-Katyusha": ("#3E9C7F", "x"),
+    "PURE-CD": ("#7D4E9E", "star"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
 }

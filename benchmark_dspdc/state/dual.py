@@ -93,7 +93,10 @@ class BlockKeptDual:
 
 @generic
 def primal_products(state, order, lo, hi):
-    """buffer[k] = <A_i, x> with x = grad g*(w)."""
+    """buffer[k] = <A_i, x> with x = grad g*(w), or as the state has it.
+
+    Returns the number of eigendecompositions done.
+    """
 
 
 @generic
@@ -102,6 +105,17 @@ def push(state, order, lo, hi):
 
     Returns the number of eigendecompositions done.
     """
+
+
+@generic(default=True)
+def rest(state, order, lo, hi):
+    """End an iteration that leaves y as it was, in place of `push`."""
+
+
+@generic(default=True)
+def primal_moves(state, order, lo, hi):
+    """Proximal steps of primal coordinates that go with a batch."""
+    return 0
 
 
 @generic(default=True)
@@ -148,6 +162,7 @@ def _add_changes(state, order, lo, hi, out):
 @primal_products.register(KeptDual)
 def products_through_conjugate(state, order, lo, hi):
     rows_dot_conjugate(state.rows, order, lo, hi, state.point.reg, state.w, state.point.buffer)
+    return 0
 
 
 @push.register(KeptDual)
@@ -166,6 +181,7 @@ def cost_of_rows(state, order, lo, hi):
 @primal_products.register(FactorKeptDual)
 def products_with_left_factor(state, order, lo, hi):
     rows_dot(state.rows, order, lo, hi, state.v, state.point.buffer)
+    return 0
 
 
 @push.register(FactorKeptDual)
@@ -206,6 +222,7 @@ def fetch_no_matrices(*_):
 def products_with_matrices(state, order, lo, hi):
     plan = state.plans.turn_to(order, lo, hi)
     state.operator.row_products(plan, state.x, state.point.buffer)
+    return 0
 
 
 @push.register(BlockKeptDual)

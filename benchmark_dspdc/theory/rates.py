@@ -251,6 +251,10 @@ RATES = {
     "asvrg_sp uniform": _asvrg("uniform", printed=False),
     "asvrg_sp nonuniform, printed": _asvrg("nonuniform", printed=True),
     "asvrg_sp nonuniform": _asvrg("nonuniform", printed=False),
+    "pure_cd": Rate(
+        "PURE-CD", "pure_cd", "r + sqrt(r kappa_m)", _accelerated, _batch,
+        "derived in the docstring", eigendecompositions=lambda c: c.touched,
+    ),
     "apcg_primal": Rate(
         "APCG-primal", "apcg_primal", "s + s sqrt(K_qn)",
         lambda c: c.s + c.s * math.sqrt(c.K_qn),

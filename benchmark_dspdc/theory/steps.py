@@ -280,6 +280,44 @@ def apcg_dual(n, norms2, lam, gamma):
     return norms2 / (lam * n) + gamma
 
 
+#: Part of the largest step of drawn coordinates that PURE-CD's authors take, in their code.
+PURE_CD_SHARE = 0.9
+
+
+class PureCD(NamedTuple):
+    """PURE-CD's steps; see `pure_cd`."""
+
+    tau: object           # of x, one a coordinate or one for all
+    omega: float          # theta_j tau_j, the step of the correction
+    rho: np.ndarray       # n/sigma, one a block of rows
+
+
+def pure_cd(n, norms2, p, touched, lam, gamma, factor=1.0):
+    """PURE-CD's steps (Alacaoglu, Fercoq & Cevher 2020) on the dual, with K = A/n.
+
+    p_I are the probabilities of the blocks, least = min_I p_I, and `touched` is pi_j, how likely
+    x_j is touched. The paper's theta_j = pi_j/least, and its condition on single rows
+
+        p_i sigma_i sum_j pi_j tau_j K_ij^2 / least < 2 p_i - least
+
+    is here one on blocks: sigma_I |K_I diag(theta tau)^(1/2)|^2 < 2 - least/p_I, of which a
+    share is taken. As in the authors' code tau_j is proportional to 1/theta_j. What they leave
+    open, the scale of tau against sigma, balances 1/(lam tau_j pi_j) and n/(gamma sigma_I p_I):
+
+        omega^2 = C gamma n/(lam least max_I |A_I|^2/(2 p_I - least)),  C the share.
+    """
+    least = float(np.min(p))
+    room = 2.0 * p - least
+    heaviest = max(float(np.max(norms2 / room)), 1e-300)
+    omega = factor * math.sqrt(PURE_CD_SHARE * gamma * n / (lam * least * heaviest))
+    # Coordinates that are never touched need no step.
+    tau = omega * least * np.divide(
+        1.0, touched, out=np.zeros_like(np.asarray(touched, float)), where=np.asarray(touched) > 0
+    )
+    rho = omega * norms2 * p / (PURE_CD_SHARE * n * room)
+    return PureCD(tau if np.ndim(tau) else float(tau), omega, rho)
+
+
 def asdca(n, R2, lam, gamma):
     """kappa, eta and the extrapolation of accelerated SDCA (Shalev-Shwartz & Zhang 2016)."""
     kappa = R2 / (gamma * n) - lam
