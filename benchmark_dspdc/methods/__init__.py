@@ -11,6 +11,7 @@ from .fista import FISTA
 from .katyusha import Katyusha
 from .method import Method
 from .pdhg import PDHG
+from .qning import QNing
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
@@ -20,7 +21,7 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP,
+        ASVRGSP, QNing,
     )
 }
 

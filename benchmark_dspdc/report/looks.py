@@ -33,6 +33,7 @@ LOOKS = {
     "Katyusha": ("#005C42", "triangle-up"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
+    "QNing": ("#B8860B", "star"),
 }
 
 #: For solvers that are not in the table, by their place among such.
