@@ -5,6 +5,7 @@ its optima are then compared on all problems, of numbers and of matrices.
 """
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -94,6 +95,16 @@ def of_parts(run, **chosen):
             size, total = options["q"], len(problem.groups)
         return run(problem, *drawn_parts(total, size, count, SEED), **chosen)
     return transcribed
+
+
+def of_qning(problem, algorithm, options, count):
+    memory = options.get("memory", 100)
+    if options.get("inner") == "sdca":
+        inside = SimpleNamespace(_ascent=algorithm._inner.ascent, problem=algorithm.problem)
+        batches = drawn_batches(inside, count, SEED)
+        return authors.qning_sdca(problem, batches, int(algorithm.info["r"]), memory)
+    blocks, draws = drawn_parts(len(problem.b), options["m"], count, SEED)
+    return authors.qning_svrg(problem, blocks, draws, memory)
 
 
 def of_rpdg(problem, algorithm, options, count):
@@ -222,6 +233,12 @@ CASES = {
     "apcg_primal blocks": Case("apcg_primal", dict(q=5), of_parts(authors.apcg_primal)),
     "asdca": Case("asdca", dict(m=1), of_asdca),
     "asdca batches": Case("asdca", dict(m=7), of_asdca),
+    "qning": Case("qning", dict(m=1), of_qning),
+    "qning batches": Case("qning", dict(m=4, memory=3), of_qning),
+    "qning sdca": Case("qning", dict(m=1, inner="sdca"), of_qning),
+    "qning sdca batches": Case(
+        "qning", dict(m=4, inner="sdca", order="permuted", memory=3), of_qning
+    ),
     "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
     "fista": Case("fista", {}, of_whole(authors.fista)),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),
