@@ -17,6 +17,7 @@ import numpy as np
 
 from ..engine.checks import check_int, check_number, choose
 from ..engine.threads import single_threaded
+from ..model.regularizers import into_domain
 from ..state.iteration import Difference
 from ..state.trackers import Nothing
 from ..theory import steps as formulas
@@ -91,7 +92,7 @@ class InnerSVRG:
             inner, seeds, dual, whole, steps, counters, kind=nothing.kind, order=order
         )
         self._loop.rule = Difference(inner.loss, nothing)
-        self._shift = inner.reg.shift
+        self._shift, self._base = inner.reg.shift, problem.reg
         self.info.update(self._loop.info, tau=tau)
         self.r, self.passes_a_round = dual.inverse_probability, 1.0
 
@@ -99,8 +100,11 @@ class InnerSVRG:
         """Turn to another centre; the snapshot taken there is a pass."""
         self._shift += self._kappa * (centre - self._centre)
         self._centre = centre
-        self._loop.point.x[:] = centre
-        self._loop.begin_at(centre)
+        first = centre.copy()
+        # A quasi-Newton step may leave the domain, where lazy steps know no way.
+        into_domain(self._base, first)
+        self._loop.point.x[:] = first
+        self._loop.begin_at(first)
 
     def advance(self, n_iterations):
         self._loop.advance(n_iterations)
@@ -177,9 +181,10 @@ class QNing(Method):
     A round is an epoch at one point x and the value F there, a product A z; SVRG's
     snapshot takes one pass more. The next point is x - (eta H + (1 - eta)/kappa) g with
     the first eta of 1, 1/2, 1/4, 1/8 that lowers F by |g|^2/(4 kappa), and else with
-    eta = 0, the proximal step. SVRG begins at x, as for smooth objectives in the paper;
-    SDCA keeps its y. A pair (s, y) is kept if s'y > 1e-12 |s||y|; Cyanure's test is
-    s'y > 1e-12, which depends on units. The point shown is z, at the last x accepted.
+    eta = 0, the proximal step. SVRG begins at x, as for smooth objectives in the paper
+    (at its projection where g has a domain); SDCA keeps its y. A pair (s, y) is kept if
+    s'y > 1e-12 |s||y|; Cyanure's test is s'y > 1e-12, which depends on units. The point
+    shown is z, at the last x accepted.
 
     With exact gradients the worst case is that of the proximal point method: a round
     divides the distance to the solution by 1 + lam/kappa at least, O(1 + kappa/lam)
@@ -259,7 +264,8 @@ class QNing(Method):
     def _step(self):
         """x - (eta H + (1 - eta)/kappa) g; the proximal step is z itself."""
         at, eta = self._at, self._eta
-        self._trial = at.x - eta * self._direction - (1.0 - eta) * (at.x - at.z)
+        quasi_newton = at.x - eta * self._direction - (1.0 - eta) * (at.x - at.z)
+        self._trial = quasi_newton if eta > 0.0 else at.z
 
     @property
     def x(self):
