@@ -5,6 +5,7 @@ its optima are then compared on all problems, of numbers and of matrices.
 """
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -107,6 +108,16 @@ def of_l_katyusha(problem, algorithm, options, count):
     blocks, draws = drawn_parts(len(problem.b), options["m"], count, SEED)
     p = options.get("probability", 1 / len(blocks))
     return authors.l_katyusha(problem, blocks, draws, drawn_coins(p, count, SEED), p)
+
+
+def of_qning(problem, algorithm, options, count):
+    memory = options.get("memory", 100)
+    if options.get("inner") == "sdca":
+        inside = SimpleNamespace(_ascent=algorithm._inner.ascent, problem=algorithm.problem)
+        batches = drawn_batches(inside, count, SEED)
+        return authors.qning_sdca(problem, batches, int(algorithm.info["r"]), memory)
+    blocks, draws = drawn_parts(len(problem.b), options["m"], count, SEED)
+    return authors.qning_svrg(problem, blocks, draws, memory)
 
 
 def of_rpdg(problem, algorithm, options, count):
@@ -262,6 +273,12 @@ CASES = {
     "asdca batches": Case("asdca", dict(m=7), of_asdca),
     "pure_cd": Case("pure_cd", dict(m=1), of_pure_cd),
     "pure_cd batches": Case("pure_cd", dict(m=7), of_pure_cd),
+    "qning": Case("qning", dict(m=1), of_qning),
+    "qning batches": Case("qning", dict(m=4, memory=3), of_qning),
+    "qning sdca": Case("qning", dict(m=1, inner="sdca"), of_qning),
+    "qning sdca batches": Case(
+        "qning", dict(m=4, inner="sdca", order="permuted", memory=3), of_qning
+    ),
     "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
     "fista": Case("fista", {}, of_whole(authors.fista)),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),

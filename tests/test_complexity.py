@@ -72,6 +72,8 @@ BY_HAND = {
     ),
     "ASVRG-SP nonuniform": (math.sqrt(6 * 51 / LAM), 1 + math.sqrt(51 / LAM / 6), 2 + 2),
     "PURE-CD": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4),
+    # A round of 6 iterations adds a pass and a half.
+    "QNing": (6 * (1 + KAPPA / 12), 0, 2 * 2 * 4 + 1.5 * 36 / 6),
     "APCG-primal": (3 + 3 * math.sqrt(27 / 3), 0, 2 * (2 * 6 + 3)),
     "PDHG": (1 + math.sqrt(27 / 3), 0, 36),
     "FISTA": (1 + math.sqrt(27 / 3), 0, 36),

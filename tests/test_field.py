@@ -24,6 +24,7 @@ from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.methods import METHODS
 from benchmark_dspdc.methods.method import Start
+from benchmark_dspdc.methods.qning import QNing
 from benchmark_dspdc.model.regularizers import (
     reg_conjugate_gradient,
     reg_modulus,
@@ -45,7 +46,8 @@ LAZY = ("saga", "svrg", "katyusha", "l_svrg", "l_katyusha", "rpdg", "spdc")
 
 
 def is_lazy(algorithm):
-    return isinstance(algorithm._loop.state, (LazyRows, ScaledRows))
+    loop = algorithm._inner._loop if isinstance(algorithm, QNing) else algorithm._loop
+    return isinstance(loop.state, (LazyRows, ScaledRows))
 
 
 def written_out(case, operator, loss, lambda1, lambda2):

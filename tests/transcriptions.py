@@ -78,10 +78,17 @@ class Vectors:
         self.gamma = 4.0 if loss == "logistic" else 1.0
         self.groups = [[j] for j in range(A.shape[1])]
         self.lams = np.full(A.shape[1], lambda2)
+        self.pull = 0.0
+
+    def around(self, X, kappa):
+        """The problem with (kappa/2)|. - X|^2 added, but for a constant."""
+        other = Vectors(self.A, self.b, self.loss, self.lambda1, self.lam + kappa)
+        other.pull = kappa * X
+        return other
 
     def prox(self, c, tau):
         """argmin of g + |x - c|^2/(2 tau)."""
-        return primal_step(c, tau, self.lambda1, self.lam)
+        return primal_step(c + tau * self.pull, tau, self.lambda1, self.lam)
 
     def block_prox(self, j, c, tau, l2=1.0):
         """The j-th block of it; with l2 = 0 for g - (lam/2)|x|^2."""
@@ -89,6 +96,7 @@ class Vectors:
 
     def conjugate_gradient(self, w, kappa=0.0):
         """argmax of <w, x> - g(x) - (kappa/2)|x|^2."""
+        w = w + self.pull
         shrunk = np.sign(w) * np.maximum(np.abs(w) - self.lambda1, 0)
         return shrunk / (self.lam + kappa)
 
@@ -138,6 +146,14 @@ class Matrices(Vectors):
         super().__init__((D * self.root).reshape(n, -1), b, loss, None, lams.min())
         self.lams = lams
         self.groups = list(np.arange(self.A.shape[1]).reshape(self.p, -1))
+
+    def around(self, X, kappa):
+        lams, centre = self.lams + kappa, self.lams[:, None, None] * self.centre + kappa * X
+        D = self.A.reshape(-1, self.p, self.d, self.d) / self.root
+        alike = np.ones(self.p) if np.all(self.root == 1) else None
+        return Matrices(
+            D, self.b, self.loss, lams, centre / lams[:, None, None], self.linear, alike
+        )
 
     def _blocks(self, x):
         return x.reshape(self.p, self.d, self.d)

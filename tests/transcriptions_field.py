@@ -343,6 +343,92 @@ def asdca(problem, batches, epoch):
         yield w, alpha.copy()
 
 
+def qning(problem, inner, memory=100):
+    """Lin, Mairal & Harchaoui 2019, Algorithms 1 and 2; (z_k, y) are yielded.
+
+    L-BFGS's matrix is formed. inner(problem, X) yields y and, after its last iteration, z.
+    """
+    n = len(problem.b)
+    kappa = np.sum(problem.A ** 2, axis=1).max() / problem.gamma / (2 * n)
+    shown = trial = problem.shown(problem.first())
+    at, pairs, eta = None, [], 0.0
+    while True:
+        around = problem.around(trial, kappa)
+        for y, z in inner(around, trial):
+            if z is not None:
+                g = kappa * (trial - z)
+                F = problem.F(problem.hidden(z)) + kappa / 2 * np.sum((trial - z) ** 2)
+                enough = at is None or F <= at[2] - np.sum(at[1] ** 2) / (4 * kappa)
+                if enough or eta == 0:
+                    if at is not None:
+                        s, change = (trial - at[0]).ravel(), (g - at[1]).ravel()
+                        if s @ change > 1e-12 * np.linalg.norm(s) * np.linalg.norm(change):
+                            pairs = (pairs + [(s, change)])[-memory:] if memory else []
+                    at, shown = (trial, g, F, z), z
+                    eta = 1.0 if pairs else 0.0
+                else:
+                    eta = {1: 1 / 2, 1 / 2: 1 / 4, 1 / 4: 1 / 8, 1 / 8: 0}[eta]
+                x, g, _, z = at
+                d = inverse_bfgs(pairs, 1 / kappa, g.size) @ g.ravel()
+                trial = x - eta * d.reshape(g.shape) - (1 - eta) / kappa * g
+            yield problem.hidden(shown), y
+
+
+def inverse_bfgs(pairs, scale, size):
+    """The inverse of the matrix of BFGS from a multiple of I, by its formula."""
+    if pairs:
+        s, y = pairs[-1]
+        scale = (s @ y) / (y @ y)
+    H = scale * np.eye(size)
+    for s, y in pairs:
+        V = np.eye(size) - np.outer(y, s) / (s @ y)
+        H = V.T @ H @ V + np.outer(s, s) / (s @ y)
+    return H
+
+
+def qning_svrg(problem, blocks, draws, memory=100):
+    """With an epoch of Johnson & Zhang's SVRG from the centre, step 1/(3L)."""
+    n, r = len(problem.b), len(blocks)
+    draws = iter(draws)
+
+    def inner(around, X):
+        eta = 1 / (3 * smoothness(around, blocks).max())
+        x = around.hidden(X)
+        y = around.slopes(x)
+        full = around.A.T @ y / n
+        for t in range(r):
+            k = next(draws)
+            difference = batch_gradient(around, blocks[k], r, around.slopes(x) - y)
+            x = around.prox(x - eta * (difference + full), eta)
+            yield None, around.shown(x) if t == r - 1 else None
+    return until_drawn(qning(problem, inner, memory))
+
+
+def qning_sdca(problem, batches, epoch, memory=100):
+    """With an epoch of prox-SDCA, whose dual point goes on from where it was."""
+    n, alpha, batches = len(problem.b), np.zeros(len(problem.b)), iter(batches)
+
+    def inner(around, X):
+        for t in range(epoch):
+            batch = next(batches)
+            w = around.conjugate_gradient(-around.A.T @ alpha / n)
+            s = normalised_norm2(around.A[batch])
+            for i in batch:
+                rho = s * (around.A[i] @ around.A[i]) / (around.lam * n)
+                alpha[i] = dual_step(problem.loss, around.A[i] @ w, problem.b[i], alpha[i], rho)
+            z = around.shown(around.conjugate_gradient(-around.A.T @ alpha / n))
+            yield alpha.copy(), z if t == epoch - 1 else None
+    return until_drawn(qning(problem, inner, memory))
+
+
+def until_drawn(iterates):
+    """The iterates until there are no more draws."""
+    try:
+        yield from iterates
+    except RuntimeError:                      # next() in a generator that has no more
+        return
+
+
 def problem_dual(problem, y):
     """D(y) = -g*(-A'y/n) - (1/n) sum phi*(y_i)."""
     w = -problem.A.T @ y / len(y)

@@ -14,6 +14,7 @@ from .l_svrg import LSVRG
 from .method import Method
 from .pdhg import PDHG
 from .pure_cd import PureCD
+from .qning import QNing
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
@@ -25,6 +26,7 @@ METHODS = {
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
         ASVRGSP, LSVRG, LKatyusha,
         ASVRGSP, PureCD,
+        ASVRGSP, QNing,
     )
 }
 

@@ -9,9 +9,7 @@ and its section on the choice of constants).
 
 import numpy as np
 
-from ..engine.symmetric import pack
 from ..model.losses import conjugate_sum, loss_sum
-from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
 from .dual_ascent import DualAscent, DualAscentMethod
 from .method import Start
@@ -50,7 +48,7 @@ class ASDCA(DualAscentMethod):
         start = self.start or Start(np.zeros(problem.x_shape), np.zeros(n))
         self._centre, self._before = start.x.copy(), start.x
         if self.start is not None:
-            self._shift(self._kappa * self._centre)
+            self._ascent.shift(self._kappa * self._centre)
         gap = problem.certify(*start).own_gap
         self._bound = (1.0 + 1.0 / self._eta ** 2) * gap
         self._until_check = self._ascent.n_blocks
@@ -78,7 +76,7 @@ class ASDCA(DualAscentMethod):
         if self._inner_gap(x) > target:
             return
         centre = x + self._momentum * (x - self._before)
-        self._shift(self._kappa * (centre - self._centre))
+        self._ascent.shift(self._kappa * (centre - self._centre))
         self._centre, self._before = centre, x
         self._bound *= 1.0 - 0.5 * self._eta
         self.info["rounds"] += 1
@@ -90,14 +88,7 @@ class ASDCA(DualAscentMethod):
         both = loss_sum(loss, z, b) + conjugate_sum(loss, y, b)
         return (both - float(y @ z)) / len(y)
 
-    def _shift(self, change):
-        """w += change in what is kept."""
-        self._ascent.state.w[:] += change if change.ndim == 1 else pack(change)
-        self._ascent.refresh()
-
     @property
     def x(self):
         """The solution of the inner problem for the current y."""
-        x = np.empty(self.problem.x_shape)
-        conjugate_point(self._ascent.problem.reg, self._ascent.state.w, x)
-        return x
+        return self._ascent.x

@@ -18,7 +18,9 @@ from ..engine.sampling import (
     shuffle_head,
     weighted,
 )
+from ..engine.symmetric import pack
 from ..model.losses import dual_prox
+from ..model.regularizers import conjugate_point
 from ..state import dual_cost, dual_state
 from ..state.dual import (
     announce_batch,
@@ -240,6 +242,18 @@ class DualAscent(BatchLoop):
     def refresh(self):
         """Make what is kept agree with w."""
         self.counters[2] += refresh(self.state)
+
+    def shift(self, change):
+        """w += change in what is kept: the centre of a proximal-point method around it moves."""
+        self.state.w[:] += change if change.ndim == 1 else pack(change)
+        self.refresh()
+
+    @property
+    def x(self):
+        """The primal point of what is kept, shifts included."""
+        x = np.empty(self.problem.x_shape)
+        conjugate_point(self.problem.reg, self.state.w, x)
+        return x
 
 
 class DualAscentMethod(Method):

@@ -16,6 +16,7 @@ from .regularizers import (
     reg_conjugate,
     reg_modulus,
     reg_value,
+    tilted,
 )
 
 #: Step sizes multiply squared norms of A with squared numbers of blocks, values
@@ -192,6 +193,10 @@ class Problem:
     def augmented(self, kappa):
         """The problem with (kappa/2)|x|^2 added to g."""
         return self._with(augmented(self.reg, kappa))
+
+    def tilted(self):
+        """The problem with g(x) - <shift, x> for g; its `reg.shift` may be changed in place."""
+        return self._with(tilted(self.reg, self.x_shape))
 
     def _with(self, reg):
         """The problem with another regulariser, whose weights are those of the norms."""

@@ -36,6 +36,7 @@ LOOKS = {
     "PURE-CD": ("#7D4E9E", "star"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
+    "QNing": ("#B8860B", "star"),
 }
 
 #: For solvers that are not in the table, by their place among such.

@@ -182,6 +182,21 @@ def _deterministic(c):
     return 1.0 + math.sqrt(c.found.kappa_whole)
 
 
+def _qning_rounds(c):
+    """The proximal point method's, which is the worst case: 1 + kappa/lam, kappa = share L/n."""
+    return 1.0 + c.options.get("kappa", 0.5) * c.kappa / c.n
+
+
+def _qning_cost(c):
+    """An iteration inside; a round adds the value of F, a product A x, and SVRG's snapshot."""
+    inside, beside = (_batch(c), 0.5) if _dual_inside(c) else (_coupled(c), 1.5)
+    return inside + beside * _pass(c) / (c.options.get("epoch", 1.0) * c.r)
+
+
+def _dual_inside(c):
+    return c.options.get("inner") == "sdca"
+
+
 def _asvrg(sampling, printed):
     """ASVRG-SP: 1 + sqrt(B/k) passes and sqrt(k B) entries, as the paper prints it.
 
@@ -254,6 +269,12 @@ RATES = {
     "pure_cd": Rate(
         "PURE-CD", "pure_cd", "r + sqrt(r kappa_m)", _accelerated, _batch,
         "derived in the docstring", eigendecompositions=lambda c: c.touched,
+    ),
+    "qning": Rate(
+        "QNing", "qning", "r + (r/n) kappa/2",
+        lambda c: c.options.get("epoch", 1.0) * c.r * _qning_rounds(c), _qning_cost,
+        "Lin et al. 2019, proximal point",
+        eigendecompositions=lambda c: c.touched if _dual_inside(c) else c.p / c.s,
     ),
     "apcg_primal": Rate(
         "APCG-primal", "apcg_primal", "s + s sqrt(K_qn)",

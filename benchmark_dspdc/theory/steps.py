@@ -356,6 +356,14 @@ def l_katyusha(probability, L, lam):
     return katyusha(2.0 / probability, L, lam)
 
 
+def qning(n, R2, gamma, share, lam):
+    """kappa of QNing (Lin, Mairal & Harchaoui 2019): a share of L/n, L = R2/gamma of single rows.
+
+    Where that is nothing beside lam, the envelope is g's own, and any small kappa will do.
+    """
+    return max(share * R2 / (gamma * n), 1e-8 * lam)
+
+
 def katyusha(length, L, lam):
     """tau1, tau2 and the step alpha of Katyusha (Allen-Zhu 2018) for epochs of this length."""
     L = max(L, 1e-300)

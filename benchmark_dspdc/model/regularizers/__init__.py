@@ -22,6 +22,7 @@ from .regularizer import (
     reg_thresholds,
     reg_value,
 )
+from .tilted import tilted
 
 #: Those of numbers, by the names that users give.
 REGULARIZERS = {"elastic_net": ElasticNet, "non_negative": NonNegative}
@@ -31,4 +32,5 @@ __all__ = [
     "conjugate_blocks", "conjugate_point", "for_steps", "into_domain", "miniature",
     "moduli_of", "pair_primal_step", "primal_step", "reg_conjugate", "reg_conjugate_gradient",
     "reg_modulus", "reg_outlook", "reg_prox", "reg_threshold", "reg_thresholds", "reg_value",
+    "tilted",
 ]

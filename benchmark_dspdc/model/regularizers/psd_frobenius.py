@@ -22,6 +22,7 @@ from .regularizer import (
     reg_modulus,
     reg_value,
 )
+from .tilted import tilted
 
 
 class PSDFrobenius:
@@ -229,6 +230,15 @@ def psd_augmented(reg, kappa):
     other.weights = other.lam.min() / other.lam
     if np.all(reg.weights == 1.0):
         other.weights = reg.weights
+    return other
+
+
+@tilted.register(PSDFrobenius)
+def psd_tilted(reg, shape):
+    other = copy.copy(reg)
+    other.shift = np.zeros(shape) if reg.shift is None else reg.shift.copy()
+    other._projector = Projector(len(reg.lam), reg.d)
+    other._known = []
     return other
 
 
