@@ -14,13 +14,14 @@ from .pdhg import PDHG
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
+from .sdna import SDNA
 from .spdc import SPDC
 from .svrg import SVRG
 
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP,
+        ASVRGSP, SDNA,
     )
 }
 

@@ -37,16 +37,16 @@ class ASDCA(DualAscentMethod):
 
     name = "asdca"
 
-    def setup(self, seeds, m=1, scaling="tight", order="random"):
+    def setup(self, seeds, m=1, scaling="auto", order="random"):
         problem = self.problem
         n = problem.shape[0]
         R2 = float(problem.operator.row_norms2.max())
         self._kappa, self._eta, self._momentum = formulas.asdca(n, R2, problem.lam, problem.gamma)
         # The centre of the inner problem is in what is kept of A'y.
         inner = problem.augmented(self._kappa)
-        self._ascent = DualAscent(
+        self._begin(DualAscent(
             inner, seeds, m, scaling, order, "uniform", self._counters, self._first_y
-        )
+        ), kappa=self._kappa, eta=self._eta, rounds=0)
         start = self.start or Start(np.zeros(problem.x_shape), np.zeros(n))
         self._centre, self._before = start.x.copy(), start.x
         if self.start is not None:
@@ -54,7 +54,6 @@ class ASDCA(DualAscentMethod):
         gap = problem.certify(*start).own_gap
         self._bound = (1.0 + 1.0 / self._eta ** 2) * gap
         self._until_check = self._ascent.n_blocks
-        self.info.update(self._ascent.info, kappa=self._kappa, eta=self._eta, rounds=0)
 
     def _run(self, n_iterations):
         if self._kappa == 0.0:
