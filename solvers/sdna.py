@@ -9,5 +9,5 @@ class Solver(MethodSolver):
 
     name = "SDNA"
     method = "sdna"
-    parameters = {"m": [16], "inner": [0.01], "order": ["permuted"], "moduli": ["each"]}
+    parameters = {"m": [16], "inner": [0.1], "order": ["permuted"], "moduli": ["each"]}
     requirements = []

@@ -10,7 +10,6 @@ and its section on the choice of constants).
 import numpy as np
 
 from ..engine.symmetric import pack
-from ..model.losses import conjugate_sum, loss_sum
 from ..model.regularizers import conjugate_point
 from ..theory import steps as formulas
 from .dual_ascent import DualAscent, DualAscentMethod
@@ -74,20 +73,14 @@ class ASDCA(DualAscentMethod):
         x = self.x
         self._counters[0] += self.problem.operator.multiply_adds // 2
         target = self._eta / (2.0 * (1.0 + 1.0 / self._eta ** 2)) * self._bound
-        if self._inner_gap(x) > target:
+        # x belongs to y in the inner problem.
+        if self.problem.gap_at(self._ascent.y, self.problem.operator.matvec(x)) > target:
             return
         centre = x + self._momentum * (x - self._before)
         self._shift(self._kappa * (centre - self._centre))
         self._centre, self._before = centre, x
         self._bound *= 1.0 - 0.5 * self._eta
         self.info["rounds"] += 1
-
-    def _inner_gap(self, x):
-        """Of the inner problem; x belongs to y, so what is left is Fenchel's inequality."""
-        y, z = self._ascent.y, self.problem.operator.matvec(x)
-        loss, b = self.problem.loss, self.problem.b
-        both = loss_sum(loss, z, b) + conjugate_sum(loss, y, b)
-        return (both - float(y @ z)) / len(y)
 
     def _shift(self, change):
         """w += change in what is kept."""

@@ -61,7 +61,7 @@ def gram_ascent(problem, largest, rho, inner, most, counters):
     """The rule for blocks of at most so many rows."""
     operator, (n, p) = problem.operator, problem.shape
     metric, width = np.zeros((0, 0)), p
-    if isinstance(operator, FactorizedOperator):
+    if isinstance(operator, FactorizedOperator) and largest > 1:
         metric = gram(operator.Vt)
         width = len(metric)
         counters[0] += p * width ** 2
@@ -130,24 +130,27 @@ def fill_gram(state, rule, order, lo, hi):
 
 
 @njit
-def _products_with_row(rule, rows, order, lo, hi, k):
-    """The k-th row of the block's matrix, whose row of A is in ``rule.row``."""
-    rows_dot(rows, order, lo, hi, rule.row, rule.grams[k])
-    for l in range(hi - lo):
-        rule.grams[k, l] /= rule.strength
+def _products_with_row(rule, rows, order, lo, k):
+    """Products of the k-th row of A, which is in ``rule.row``, with those up to it."""
+    grams = rule.grams
+    rows_dot(rows, order, lo, k + 1, rule.row, grams[k])
+    for l in range(k + 1 - lo):
+        grams[k, l] /= rule.strength
+        grams[lo + l, k - lo] = grams[k, l]
 
 
 @fill_gram.register(KeptDual)
 def gram_of_rows(state, rule, order, lo, hi):
-    coef = rule.before
+    coef, work = rule.before, 0
     for k in range(lo, hi):
         coef[0] = 1.0
         rows_axpy(state.rows, order, k, k + 1, coef, rule.row)
-        _products_with_row(rule, state.rows, order, lo, hi, k)
+        _products_with_row(rule, state.rows, order, lo, k)
+        work += rows_size(state.rows, order, lo, k + 1)
         # Exactly zero again.
         coef[0] = -1.0
         rows_axpy(state.rows, order, k, k + 1, coef, rule.row)
-    return (hi - lo) * rows_size(state.rows, order, lo, hi)
+    return work
 
 
 @fill_gram.register(FactorKeptDual)
@@ -160,8 +163,8 @@ def gram_of_factors(state, rule, order, lo, hi):
             for e in range(d):
                 total += rule.metric[c, e] * state.rows.a[i, e]
             rule.row[c] = total
-        _products_with_row(rule, state.rows, order, lo, hi, k)
-    return (hi - lo) * d * (d + hi - lo)
+        _products_with_row(rule, state.rows, order, lo, k)
+    return (hi - lo) * d * (2 * d + hi - lo + 1) // 2
 
 
 @fill_gram.register(BlockKeptDual)
