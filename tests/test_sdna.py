@@ -1,5 +1,7 @@
 """SDNA, and batches whose norms are estimated: identities, its theorem, watched estimates."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -62,7 +64,7 @@ def test_rate_of_sdna(inner, m):
         starts, order = algorithm._ascent.batches.starts, algorithm._ascent.batches.order
         norm2 = max(
             np.linalg.norm(plain.A[order[lo:hi]], 2) ** 2
-            for lo, hi in zip(starts[:-1], starts[1:], strict=True)
+            for lo, hi in pairwise(starts)
         )
         share = 1 / (1 + norm2 / r / (m * plain.gamma * lambda2))
         bounds.append((1 - share / r) ** at * (best - authors.problem_dual(plain, np.zeros(N))))
