@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "ASDCA"
     method = "asdca"
-    parameters = {"m": [1], "order": ["permuted"], "scaling": ["tight"], "moduli": ["each"]}
+    parameters = {"m": [1], "order": ["permuted"], "scaling": ["auto"], "moduli": ["each"]}
     requirements = []

@@ -10,7 +10,7 @@ class Solver(MethodSolver):
     name = "SDCA"
     method = "sdca"
     parameters = {
-        "m": [1], "order": ["permuted"], "scaling": ["tight"], "probabilities": ["uniform"],
+        "m": [1], "order": ["permuted"], "scaling": ["auto"], "probabilities": ["uniform"],
         "moduli": ["each"],
     }
     requirements = []

@@ -84,6 +84,10 @@ def of_sdca(problem, algorithm, options, count):
     return authors.prox_sdca(problem, batches, options.get("scaling") == "safe")
 
 
+def of_sdna(problem, algorithm, options, count):
+    return authors.sdna(problem, drawn_batches(algorithm, count, SEED))
+
+
 def of_asdca(problem, algorithm, options, count):
     return authors.asdca(problem, drawn_batches(algorithm, count, SEED), int(algorithm.info["r"]))
 
@@ -238,6 +242,8 @@ CASES = {
     "sdca batches": Case("sdca", dict(m=7, order="permuted"), of_sdca),
     "sdca safe": Case("sdca", dict(m=7, scaling="safe"), of_sdca),
     "sdca sampled": Case("sdca", dict(m=7, scaling="sampled")),
+    "sdna": Case("sdna", dict(m=1), of_sdna),
+    "sdna blocks": Case("sdna", dict(m=7, order="permuted", inner=1e-14), of_sdna),
     "saga": Case("saga", dict(m=1), of_parts(authors.saga)),
     "saga batches": Case("saga", dict(m=7), of_parts(authors.saga)),
     "saga strong": Case("saga", dict(m=1, step="strong"), of_parts(authors.saga, step="strong")),

@@ -58,6 +58,25 @@ def prox_sdca(problem, batches, safe=False):
         yield x, y.copy()
 
 
+def sdna(problem, batches):
+    """SDNA, Qu, Richtarik, Takac & Fercoq 2016, Algorithm 1: the block's problem, exactly."""
+    A, b, n = problem.A, problem.b, len(problem.b)
+    y = np.zeros(n)
+    x = problem.conjugate_gradient(-A.T @ y / n)
+    for K in batches:
+        Q = A[K] @ A[K].T / (problem.lam * n)
+        start, z = y[K].copy(), A[K] @ x
+        for _ in range(1000):
+            before = y[K].copy()
+            for k, i in enumerate(K):
+                slope = z[k] - Q[k] @ (y[K] - start)
+                y[i] = dual_step(problem.loss, slope, b[i], y[i], Q[k, k])
+            if np.abs(y[K] - before).max() <= 1e-15 * np.abs(y[K]).max():
+                break
+        x = problem.conjugate_gradient(-A.T @ y / n)
+        yield x, y.copy()
+
+
 def batch_gradient(problem, batch, r, y):
     """The gradient of F_k for slopes y."""
     n = len(problem.b)

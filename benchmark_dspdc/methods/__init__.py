@@ -18,6 +18,7 @@ from .qning import QNing
 from .rpdg import RPDG
 from .saga import SAGA
 from .sdca import SDCA
+from .sdna import SDNA
 from .spdc import SPDC
 from .svrg import SVRG
 
@@ -27,6 +28,7 @@ METHODS = {
         ASVRGSP, LSVRG, LKatyusha,
         ASVRGSP, PureCD,
         ASVRGSP, QNing,
+        ASVRGSP, SDNA,
     )
 }
 

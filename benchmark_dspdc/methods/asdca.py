@@ -9,7 +9,6 @@ and its section on the choice of constants).
 
 import numpy as np
 
-from ..model.losses import conjugate_sum, loss_sum
 from ..theory import steps as formulas
 from .dual_ascent import DualAscent, DualAscentMethod
 from .method import Start
@@ -35,16 +34,16 @@ class ASDCA(DualAscentMethod):
 
     name = "asdca"
 
-    def setup(self, seeds, m=1, scaling="tight", order="random"):
+    def setup(self, seeds, m=1, scaling="auto", order="random"):
         problem = self.problem
         n = problem.shape[0]
         R2 = float(problem.operator.row_norms2.max())
         self._kappa, self._eta, self._momentum = formulas.asdca(n, R2, problem.lam, problem.gamma)
         # The centre of the inner problem is in what is kept of A'y.
         inner = problem.augmented(self._kappa)
-        self._ascent = DualAscent(
+        self._begin(DualAscent(
             inner, seeds, m, scaling, order, "uniform", self._counters, self._first_y
-        )
+        ), kappa=self._kappa, eta=self._eta, rounds=0)
         start = self.start or Start(np.zeros(problem.x_shape), np.zeros(n))
         self._centre, self._before = start.x.copy(), start.x
         if self.start is not None:
@@ -52,7 +51,6 @@ class ASDCA(DualAscentMethod):
         gap = problem.certify(*start).own_gap
         self._bound = (1.0 + 1.0 / self._eta ** 2) * gap
         self._until_check = self._ascent.n_blocks
-        self.info.update(self._ascent.info, kappa=self._kappa, eta=self._eta, rounds=0)
 
     def _run(self, n_iterations):
         if self._kappa == 0.0:
@@ -73,20 +71,14 @@ class ASDCA(DualAscentMethod):
         x = self.x
         self._counters[0] += self.problem.operator.multiply_adds // 2
         target = self._eta / (2.0 * (1.0 + 1.0 / self._eta ** 2)) * self._bound
-        if self._inner_gap(x) > target:
+        # x belongs to y in the inner problem.
+        if self.problem.gap_at(self._ascent.y, self.problem.operator.matvec(x)) > target:
             return
         centre = x + self._momentum * (x - self._before)
         self._ascent.shift(self._kappa * (centre - self._centre))
         self._centre, self._before = centre, x
         self._bound *= 1.0 - 0.5 * self._eta
         self.info["rounds"] += 1
-
-    def _inner_gap(self, x):
-        """Of the inner problem; x belongs to y, so what is left is Fenchel's inequality."""
-        y, z = self._ascent.y, self.problem.operator.matvec(x)
-        loss, b = self.problem.loss, self.problem.b
-        both = loss_sum(loss, z, b) + conjugate_sum(loss, y, b)
-        return (both - float(y @ z)) / len(y)
 
     @property
     def x(self):

@@ -19,12 +19,13 @@ from ..engine.sampling import (
     weighted,
 )
 from ..engine.symmetric import pack
-from ..model.losses import dual_prox
+from ..model.losses import conjugate_sum, dual_prox
 from ..model.regularizers import conjugate_point
 from ..state import dual_cost, dual_state
 from ..state.dual import (
     announce_batch,
     batch_cost,
+    conjugate_at,
     fetch_batch,
     primal_moves,
     primal_products,
@@ -32,13 +33,20 @@ from ..state.dual import (
     refresh,
     rest,
 )
+from ..state.gram_ascent import prepare_block
 from ..state.iteration import Ascent, dual_step
 from ..theory import steps as formulas
-from ..theory.coupling_constant import normalised_norms2, sampled_norm2
+from ..theory.coupling_constant import SCALINGS, batch_scales
 from .method import Method
 
 #: Batches are drawn this many iterations before they are used.
 QUEUE = 16
+
+#: Epochs between two looks at D(y), at most; the first ones are 1, 2, 4, ... epochs apart.
+APART = 16
+
+#: What D(y) may lose to rounding, beside the size of its terms.
+ROUNDING = 1e-12
 
 
 class Batches(NamedTuple):
@@ -123,6 +131,7 @@ def iterate(state, rule, batches, counters, n_iterations):
         fetch_batch(state, order, starts[soon], starts[soon + 1], rule.rho)
         head = (head + 1) % QUEUE
         lo, hi = starts[block], starts[block + 1]
+        prepare_block(rule, state, order, lo, hi)
         counters[2] += primal_products(state, order, lo, hi)
         cost = batch_cost(state, order, lo, hi)
         if dual_step(rule, order, lo, hi, point.b, point.y, point.buffer):
@@ -200,25 +209,39 @@ class DualAscent(BatchLoop):
         Multiply-adds, coordinate updates and eigendecompositions are added to it.
     start : ndarray or None
         The y to begin at.
+    make_rule : callable or None
+        Given the partition and rho, the rule by which y changes; None for `Ascent`.
 
     Attributes
     ----------
     state : NamedTuple, or an object where the blocks of x are matrices
     y : ndarray
     info : dict
+
+    Notes
+    -----
+    With scales that are enough D(y) never falls. Where they are estimates it is looked at
+    after 1, 2, 4, ... epochs; after a fall the run goes back to the last look, with scales
+    twice as large.
     """
 
-    def __init__(self, problem, seeds, m, scaling, order, probabilities, counters, start=None):
-        choose(scaling, ("tight", "safe", "sampled"), "scaling")
+    def __init__(self, problem, seeds, m, scaling, order, probabilities, counters, start=None,
+                 make_rule=None):
+        choose(scaling, SCALINGS, "scaling")
         choose(order, ("random", "permuted"), "order")
         operator, n = problem.operator, problem.shape[0]
         rng = np.random.default_rng(seeds.spawn(1)[0])
         blocks = dual_blocks(n, m, rng)
-        n_blocks = len(blocks.starts) - 1
-        scales = _scales(operator, blocks, scaling, rng)
-        per_row = np.empty(n)
-        per_row[blocks.order] = np.repeat(scales, np.diff(blocks.starts))
-        rho = formulas.sdca(n, operator.row_norms2, per_row, problem.lam)
+        n_blocks, sizes = len(blocks.starts) - 1, np.diff(blocks.starts)
+        if make_rule is None:
+            scales, scaling = batch_scales(operator, blocks, scaling, rng)
+        else:
+            scales = np.ones(n_blocks)
+        self._per_row, self._most = np.empty((2, n))
+        self._per_row[blocks.order] = np.repeat(scales, sizes)
+        self._most[blocks.order] = np.repeat(sizes, sizes)
+        rho = formulas.sdca(n, operator.row_norms2, self._per_row, problem.lam)
+        rule = Ascent(problem.loss, rho) if make_rule is None else make_rule(blocks, rho)
         state = dual_state(problem, blocks.largest)
         if start is not None:
             state.point.y[:] = start
@@ -228,20 +251,62 @@ class DualAscent(BatchLoop):
             m=blocks.largest, r=float(n_blocks), scaling=scaling, order=order,
             probabilities=probabilities, scale=float(scales.max()),
         )
+        self._uncertain = scaling == "sampled" and bool(np.any(self._per_row < self._most))
         choice = Epochs(np.arange(n_blocks), order == "permuted")
         if probabilities == "importance":
             largest = np.maximum.reduceat(rho[blocks.order], blocks.starts[:-1])
             shares, iterations = formulas.sdca_importance(largest, problem.gamma)
             choice = weighted(blocks, shares)
             self.info.update(iterations_per_nat=iterations)
-        super().__init__(
-            problem, seeds, state, Ascent(problem.loss, rho), blocks, choice, counters
-        )
+        super().__init__(problem, seeds, state, rule, blocks, choice, counters)
         self.refresh()
 
     def refresh(self):
         """Make what is kept agree with w."""
         self.counters[2] += refresh(self.state)
+        self._look_from_here()
+
+    def advance(self, n_iterations):
+        while True:
+            count = min(n_iterations, self._until_look) if self._uncertain else n_iterations
+            super().advance(count)
+            n_iterations -= count
+            self._until_look -= count
+            if self._uncertain and self._until_look == 0:
+                self._look()
+            if n_iterations == 0:
+                return
+
+    def _look_from_here(self):
+        """Begin to look at D(y) anew."""
+        self._epochs = 1
+        self._until_look = self.n_blocks
+        if self._uncertain:
+            self._seen = self._value()[0], self.y.copy(), self.state.w.copy()
+
+    def _value(self):
+        """D(y) and the size of its terms, from what is kept of A'y."""
+        problem, w = self.problem, self.state.w
+        self.counters[0] += len(self.y) + w.size
+        of_g = conjugate_at(self.state)
+        of_losses = conjugate_sum(problem.loss, self.y, problem.b) / len(self.y)
+        return -of_g - of_losses, abs(of_g) + abs(of_losses)
+
+    def _look(self):
+        """Go on if D(y) has not fallen, else back, with scales twice as large."""
+        value, size = self._value()
+        if value >= self._seen[0] - ROUNDING * size:
+            self._epochs = min(2 * self._epochs, APART)
+            self._until_look = self._epochs * self.n_blocks
+            self._seen = max(value, self._seen[0]), self.y.copy(), self.state.w.copy()
+            return
+        raised = np.minimum(2.0 * self._per_row, self._most)
+        self.rule.rho[:] *= raised / self._per_row
+        self._per_row = raised
+        self._uncertain = bool(np.any(raised < self._most))
+        self.info["scale"] = float(raised.max())
+        _, self.y[:], self.state.w[:] = self._seen
+        self.refresh()
 
     def shift(self, change):
         """w += change in what is kept: the centre of a proximal-point method around it moves."""
@@ -264,6 +329,12 @@ class DualAscentMethod(Method):
     requires = (dual_prox,)
     _ascent = None
 
+    def _begin(self, ascent, **more):
+        self._ascent = ascent
+        self.info.update(ascent.info, **more)
+        # What the loop learns on the way is shown too.
+        ascent.info = self.info
+
     @property
     def _first_y(self):
         return None if self.start is None else self.start.y
@@ -278,12 +349,3 @@ class DualAscentMethod(Method):
     @property
     def iterations_per_pass(self):
         return self._ascent.iterations_per_pass
-
-
-def _scales(operator, blocks, scaling, rng):
-    """How much each batch is held back."""
-    if scaling == "tight" and blocks.largest > 1:
-        return normalised_norms2(operator, blocks)
-    if scaling == "sampled" and blocks.largest > 1:
-        return np.full(len(blocks.starts) - 1, sampled_norm2(operator, blocks.largest, rng))
-    return np.diff(blocks.starts).astype(np.float64)

@@ -126,7 +126,7 @@ class InnerSDCA:
     def __init__(self, problem, kappa, seeds, m, order, step, counters, start):
         self._kappa, self._centre = kappa, np.zeros(problem.x_shape)
         self.ascent = DualAscent(
-            problem.augmented(kappa), seeds, m, "tight", order, "uniform", counters,
+            problem.augmented(kappa), seeds, m, "auto", order, "uniform", counters,
             None if start is None else start.y,
         )
         self.info = self.ascent.info

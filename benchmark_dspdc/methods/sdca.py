@@ -28,12 +28,14 @@ class SDCA(DualAscentMethod):
     m : int or float
         Batch size, as a count or a fraction of n. Batches are the blocks of a
         random partition, fixed for the run.
-    scaling : {"tight", "safe", "sampled"}
+    scaling : {"auto", "tight", "safe", "sampled"}
         How much a batch is held back: by the norm of its normalised Gram
         matrix, by m, which is always enough, or by an estimate of that norm
         from samples of 1000 rows. The estimate is cheap where batches are
-        large and, though it tends to be too large, not certain to be enough.
-        All the same for m = 1.
+        large and, though it tends to be too large, not certain to be enough:
+        if D(y) falls it is doubled. "auto" is "tight" where the norms take at most
+        4 passes or 1e7 multiply-adds, else "sampled" within as much. All the
+        same for m = 1.
     order : {"random", "permuted"}
         Batches drawn independently, as the theory has it, or each once an
         epoch in a random order, which takes about half the epochs in
@@ -56,12 +58,11 @@ class SDCA(DualAscentMethod):
         super().validate(problem, **options)
         check_order(options.get("probabilities", "uniform"), options.get("order", "random"))
 
-    def setup(self, seeds, m=1, scaling="tight", order="random", probabilities="uniform"):
+    def setup(self, seeds, m=1, scaling="auto", order="random", probabilities="uniform"):
         check_order(probabilities, order)
-        self._ascent = DualAscent(
+        self._begin(DualAscent(
             self.problem, seeds, m, scaling, order, probabilities, self._counters, self._first_y
-        )
-        self.info.update(self._ascent.info)
+        ))
 
     @property
     def x(self):

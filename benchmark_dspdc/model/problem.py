@@ -129,6 +129,11 @@ class Problem:
         """P(x) - max(D(y), D(phi'(Ax))), the certificate of the pair."""
         return self.certify(x, y).gap
 
+    def gap_at(self, y, z):
+        """P(x) - D(y) for x = grad g*(-A'y/n) and z = A x, by Fenchel's inequality."""
+        both = loss_sum(self.loss, z, self.b) + conjugate_sum(self.loss, y, self.b)
+        return (both - float(y @ z)) / len(y)
+
     def certify(self, x=None, y=None):
         """All values at a pair of which either may be missing.
 

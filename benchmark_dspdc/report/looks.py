@@ -27,6 +27,7 @@ LOOKS = {
     "SDCA": ("#0072B2", "triangle-up"),
     "ASDCA": ("#56B4E9", "triangle-down"),
     "APCG": ("#1B3A73", "cross"),
+    "SDNA": ("#3E8E9E", "x"),
     "APCG-primal": ("#7A6FB0", "diamond"),
     "SAGA": ("#009E73", "square"),
     "SVRG": ("#6BA52B", "circle"),

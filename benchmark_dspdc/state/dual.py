@@ -18,10 +18,12 @@ from ..engine.simd import prefetch
 from ..engine.symmetric import pack, unpack
 from ..model.regularizers import (
     conjugate_blocks,
+    reg_conjugate,
     reg_conjugate_gradient,
     reg_modulus,
     reg_threshold,
     reg_thresholds,
+    reg_value,
 )
 from ..operators.factorized import FactorizedOperator
 from ..operators.matrix_blocks import BlockOperator, Plans
@@ -157,6 +159,12 @@ def _add_changes(state, order, lo, hi, out):
     rows_axpy(state.rows, order, lo, hi, changes, out)
 
 
+@singledispatch
+def conjugate_at(state):
+    """g*(w)."""
+    return reg_conjugate(state.point.reg, state.w)
+
+
 # Stored rows --------------------------------------------------------------------------------
 
 @primal_products.register(KeptDual)
@@ -235,6 +243,13 @@ def push_matrices(state, order, lo, hi):
 @refresh.register(BlockKeptDual)
 def refresh_matrices(state):
     return state.renew(np.arange(len(state.w)))
+
+
+@conjugate_at.register(BlockKeptDual)
+def conjugate_at_matrices(state):
+    # By Fenchel's equality, as x = grad g*(w) is kept.
+    x = unpack(state.x, state.operator.d)
+    return float(np.vdot(state.w, state.x)) - reg_value(state.point.reg, x)
 
 
 @batch_cost.register(BlockKeptDual)

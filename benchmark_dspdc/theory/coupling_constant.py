@@ -291,24 +291,72 @@ def normalised_norms2(operator, blocks):
 #: Rows that `sampled_norm2` looks at together, and how often.
 SAMPLED_ROWS, SAMPLES = 1000, 2
 
+#: Fewer rows say little; see `sampled_norm2`.
+FEWEST_ROWS = 16
+
+#: What "auto" lets the norms of batches take: passes over the data, or multiply-adds where
+#: that is little.
+SET_UP_PASSES, LEAST_SET_UP = 4.0, 1e7
+
+#: How much batches are held back; see `benchmark_dspdc.methods.sdca.SDCA`.
+SCALINGS = ("auto", "tight", "safe", "sampled")
+
+
+def set_up_budget(operator):
+    """Multiply-adds that the norms of batches may take under "auto"."""
+    return max(LEAST_SET_UP, SET_UP_PASSES * operator.multiply_adds)
+
+
+def norms_are_cheap(operator, blocks):
+    """Whether the exact norms of all blocks of rows of a partition are within that budget."""
+    cost = operator.pairs(blocks, whole(operator.shape[1])).cost
+    return blocks.largest == 1 or cost <= set_up_budget(operator)
+
+
+def batch_scales(operator, blocks, scaling, rng):
+    """How much SDCA holds each batch back, and which of `SCALINGS` that is."""
+    sizes = np.diff(blocks.starts).astype(np.float64)
+    limit = None
+    if scaling == "auto":
+        scaling = "tight" if norms_are_cheap(operator, blocks) else "sampled"
+        limit = set_up_budget(operator)
+    if scaling == "safe" or blocks.largest == 1:
+        return sizes, scaling
+    if scaling == "tight":
+        return normalised_norms2(operator, blocks), scaling
+    return np.minimum(sizes, sampled_norm2(operator, blocks.largest, rng, limit)), scaling
+
 
 @single_threaded
-def sampled_norm2(operator, m, rng):
+def sampled_norm2(operator, m, rng, limit=None):
     """An estimate of the largest `normalised_norms2` of random blocks of m rows.
 
     From smaller blocks: the mean over all small blocks of a large one is no less, for
-    equal numbers of rows, than the large block's own.
+    equal numbers of rows, than the large block's own. `limit` is the number of
+    multiply-adds that it may take, None for any.
     """
     norms = np.sqrt(operator.row_norms2)
     rows = np.flatnonzero(norms > 0.0)
     size = min(m, SAMPLED_ROWS, len(rows))
     if size < 2:
         return 1.0
+    while limit is not None and size > FEWEST_ROWS and (
+        SAMPLES * _block_cost(operator, size) > limit
+    ):
+        size = max(size // 2, FEWEST_ROWS)
     # Samples of all rows would be the same.
     count = SAMPLES if size < len(rows) else 1
     samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(count)]
     found = [operator.scaled_norm2(some, 1.0 / norms[some], exact=True) for some in samples]
     return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
+
+
+def _block_cost(operator, m):
+    """Multiply-adds of the exact norm of m rows."""
+    n, p = operator.shape
+    count = -(-n // m)
+    starts = (np.arange(count + 1) * n) // count
+    return operator.pairs(Partition(starts, None), whole(p)).cost / count
 
 
 def largest_norm2_below(operator, dual, primal, steps=20):

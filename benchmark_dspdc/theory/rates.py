@@ -34,7 +34,7 @@ from ..engine.threads import single_threaded
 from ..state import dual_cost, dual_pair_cost, primal_dual_cost, primal_pair_cost
 from ..state.single_entries import entries_of
 from .constants import constants
-from .coupling_constant import column_blocks_norm2, normalised_norms2, row_blocks_norm2
+from .coupling_constant import batch_scales, column_blocks_norm2, row_blocks_norm2
 from .setting import PRACTICE, dspdc_setting, practice
 from .steps import iterations_per_nat
 
@@ -97,9 +97,9 @@ class Letters:
 
     @cached_property
     def c(self):
-        if self.rows.largest == 1 or self.options.get("scaling") == "safe":
-            return float(self.rows.largest)
-        return float(normalised_norms2(self.operator, self.rows).max())
+        scaling = self.options.get("scaling", "auto")
+        rng = np.random.default_rng(0)
+        return float(batch_scales(self.operator, self.rows, scaling, rng)[0].max())
 
     @cached_property
     def touched(self):
@@ -261,6 +261,10 @@ RATES = {
         "L-Katyusha", "l_katyusha", "r + sqrt(r kappa_m)",
         lambda c: 1.0 / _probability(c) + math.sqrt(c.kappa_m / _probability(c)), _loopless,
         "Kovalev et al. 2020",
+    ),
+    "sdna": Rate(
+        "SDNA", "sdna", "r + kappa_m", lambda c: c.r + c.kappa_m, _batch, "Qu et al. 2016",
+        eigendecompositions=lambda c: c.touched,
     ),
     "asvrg_sp uniform, printed": _asvrg("uniform", printed=True),
     "asvrg_sp uniform": _asvrg("uniform", printed=False),
