@@ -12,15 +12,17 @@ from .katyusha import Katyusha
 from .method import Method
 from .pdhg import PDHG
 from .rpdg import RPDG
+from .s2cd import S2CD
 from .saga import SAGA
 from .sdca import SDCA
 from .spdc import SPDC
+from .spdhg import SPDHG
 from .svrg import SVRG
 
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP,
+        ASVRGSP, SPDHG, S2CD,
     )
 }
 

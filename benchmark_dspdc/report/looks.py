@@ -33,6 +33,8 @@ LOOKS = {
     "Katyusha": ("#005C42", "triangle-up"),
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
+    "SPDHG": ("#B5179E", "triangle-down"),
+    "S2CD": ("#2D6A4F", "x"),
 }
 
 #: For solvers that are not in the table, by their place among such.
