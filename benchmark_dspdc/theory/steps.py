@@ -331,3 +331,12 @@ def spdhg_plain(n, r, norms, lam, gamma, rho=0.99):
     norms = np.maximum(norms, 1e-15 * max(float(np.max(norms)), math.sqrt(lam * gamma * n)))
     sigma = rho * n * math.sqrt(n * lam / gamma) / norms
     return Steps(rho * math.sqrt(n * gamma / lam) / (r * float(np.max(norms))), sigma, 1.0)
+
+
+def spdhg_scale(n, r, lam, gamma):
+    """The scale s of primal beside dual residuals, for the coupling y'Ax with losses phi_i/n.
+
+    The root of the ratio of the moduli, lam and n gamma, has its units. The primal residual that a
+    single block tells is noise for the most part, and grows as the root of r.
+    """
+    return math.sqrt(lam * r / (n * gamma))
