@@ -138,8 +138,8 @@ def of_asvrg_sp(problem, algorithm, options, count):
 
 
 def of_s2cd(problem, algorithm, options, count):
-    # Short epochs, so that snapshots are taken often.
     r, s = int(algorithm.info["r"]), int(algorithm.info["s"])
+    # So many that each batch is among them, whose norms tell the step.
     pairs = drawn_blocks(algorithm, max(count, 40 * r * s), SEED)
     iterates = authors.s2cd(problem, pairs, r, s, options.get("snapshot") != "last")
     return [point for _, point in zip(range(count), iterates, strict=False)]

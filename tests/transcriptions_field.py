@@ -412,11 +412,11 @@ def s2cd(problem, pairs, r, s, average=True):
     batches = {I[0]: I for I, _ in pairs}.values()
     L = max(r / n * np.linalg.norm(problem.A[I], 2) ** 2 / problem.gamma for I in batches)
     eta = 1 / (16 * L)
-    snapshot = problem.first()
+    x = problem.first()
+    total = length * x
     for t, (I, J) in enumerate(pairs):
         if t % length == 0:
-            if t > 0:
-                snapshot = total / length if average else x
+            snapshot = total / length if average else x
             y = problem.slopes(snapshot)
             full = problem.A.T @ y / n
             x, total = snapshot, np.zeros_like(snapshot)

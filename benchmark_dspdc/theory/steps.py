@@ -324,9 +324,9 @@ def spdhg(n, r, norm2, lam, gamma, rho=0.99):
 def spdhg_plain(n, r, norms, lam, gamma, rho=0.99):
     """SPDHG's steps without strong convexity, theta = 1: tau sigma_I |A_I|^2 <= rho^2 n^2/r.
 
-    The authors' sigma_I = rho/(c |A_I|) and tau = rho c/(r max |A_I|), for the coupling y'Ax. Their
-    ratio c^2 is free; here it is that of the moduli, with which a change of units changes nothing.
-    `norms` are the |A_I|, and sigma is one a block.
+    The authors' sigma_I = rho/(c |A_I|) and tau = rho c/(r max |A_I|), for the coupling y'Ax.
+    Their ratio c^2 is free; here it is that of the moduli, with which a change of units changes
+    nothing. `norms` are the |A_I|, and sigma is one a block.
     """
     norms = np.maximum(norms, 1e-15 * max(float(np.max(norms)), math.sqrt(lam * gamma * n)))
     sigma = rho * n * math.sqrt(n * lam / gamma) / norms
