@@ -165,6 +165,14 @@ def of_asvrg_sp(problem, algorithm, options, count):
     )
 
 
+def of_s2cd(problem, algorithm, options, count):
+    r, s = int(algorithm.info["r"]), int(algorithm.info["s"])
+    # So many that each batch is among them, whose norms tell the step.
+    pairs = drawn_blocks(algorithm, max(count, 40 * r * s), SEED)
+    iterates = authors.s2cd(problem, pairs, r, s, options.get("snapshot") != "last")
+    return [point for _, point in zip(range(count), iterates, strict=False)]
+
+
 def by_importance(problem, algorithm, options, count):
     """DSPDC and SPDC, blocks drawn by importance."""
     n, columns = len(problem.b), len(problem.groups)
@@ -287,6 +295,15 @@ CASES = {
     ),
     "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
     "fista": Case("fista", {}, of_whole(authors.fista)),
+    "spdhg": Case("spdhg", dict(m=1), of_parts(authors.spdhg)),
+    "spdhg batches": Case("spdhg", dict(m=7), of_parts(authors.spdhg)),
+    "spdhg adaptive": Case("spdhg", dict(m=1, adaptive=True), of_parts(authors.adaptive_spdhg)),
+    "spdhg adaptive batches": Case(
+        "spdhg", dict(m=7, adaptive=True), of_parts(authors.adaptive_spdhg)
+    ),
+    "s2cd": Case("s2cd", dict(m=4, q=5), of_s2cd),
+    "s2cd columns": Case("s2cd", dict(m=13, q=2), of_s2cd),
+    "s2cd last": Case("s2cd", dict(m=13, q=2, snapshot="last"), of_s2cd),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),
     "asvrg_sp uniform": Case("asvrg_sp", dict(sampling="uniform"), of_asvrg_sp),
 }

@@ -42,7 +42,9 @@ FIELD = sorted(set(METHODS) - {"dspdc", "sdca"})
 D = 5
 
 #: Methods that move all of x in every iteration, and make up for it lazily on sparse data.
-LAZY = ("saga", "svrg", "katyusha", "l_svrg", "l_katyusha", "rpdg", "spdc")
+LAZY = (
+    "saga", "svrg", "katyusha", "l_svrg", "l_katyusha", "rpdg", "spdc", "spdhg",
+)
 
 
 def is_lazy(algorithm):
@@ -485,6 +487,57 @@ def test_rate_of_svrg(rated):
     assert_below(measured, rho ** np.arange(1, 11) * (rated.plain.F(np.zeros(P)) - rated.F))
 
 
+@pytest.mark.parametrize("q", daily([1, 4, P], 4))
+def test_rate_of_s2cd(rated, q):
+    """The bound in the method's Notes, h = 1/16 and M = 65 s L/mu, about 2/3 an epoch.
+
+    E P(x_k) - P* <= rho^k (P(x_0) - P*),
+    rho = (s L/(mu h M) + (s - 1)/M + 4 h (M + 1)/M)/(1 - 4 h).
+    """
+    L, mu, n, s = rated.L, rated.lam, rated.n, -(-P // q)
+    h, M = 1 / 16, round(65 * s * rated.kappa)
+    rho = (s * L / (mu * h * M) + (s - 1) / M + 4 * h * (M + 1) / M) / (1 - 4 * h)
+    assert rho == pytest.approx(2 / 3, abs=0.01)
+    at = np.arange(1, 9) * M
+
+    def gap(algorithm):
+        assert algorithm.info["epoch"] == M
+        x, order = np.empty(P), algorithm._loop.x_order
+        x[slice(None) if order is None else order] = algorithm._tracker.total / M
+        return rated.plain.F(x) - rated.F
+
+    measured = mean_over_seeds("s2cd", rated.problem, at, gap, q=q, epoch=M / (n * s))
+    assert_below(measured, rho ** np.arange(1, 9) * (rated.plain.F(np.zeros(P)) - rated.F))
+
+
+@pytest.mark.parametrize("m", [1, 5])
+def test_rate_of_spdhg(rated, m):
+    """Chambolle et al. 2018, section 6: both sides strongly convex, serial uniform sampling.
+
+    E[(1 - rho^2)(1/tau + 2 lam)|x_k - x*|^2 + r (1/sigma + 2 delta)|y_k - y*|^2]
+    <= theta^k ((1/tau + 2 lam)|x_0 - x*|^2 + r (1/sigma + 2 delta)|y_0 - y*|^2), rho = 0.99,
+    delta = gamma/n. Here x is a step ahead of the authors'.
+    """
+    n, lam, delta, r = rated.n, rated.lam, rated.gamma / rated.n, -(-rated.n // m)
+    at = np.arange(1, 11) * 10 * r
+    bounds = {}
+
+    def weighed(x, y, info, share):
+        of_x = (1 / info["tau"] + 2 * lam) * np.sum((x - rated.x) ** 2)
+        of_y = r * (1 / info["sigma"] + 2 * delta) * np.sum((y - rated.y) ** 2)
+        return share * of_x + of_y
+
+    def measure(algorithm):
+        info, k = algorithm.info, algorithm.iterations
+        assert info["rate"] == 1 - info["theta"]
+        start = weighed(np.zeros(P), np.zeros(n), info, 1.0)
+        bounds.setdefault(k, []).append(info["theta"] ** k * start)
+        return weighed(algorithm.x, algorithm.y, info, 1 - 0.99 ** 2)
+
+    measured = mean_over_seeds("spdhg", rated.problem, at, measure, m=m)
+    assert_below(measured, [np.mean(bounds[k]) for k in at])
+
+
 @pytest.mark.parametrize("epoch", [0.3, 2.0, 30.0])
 def test_rate_of_katyusha(rated, epoch):
     """Allen-Zhu 2018, the inequality behind Theorem 2.1, which hides its constant in O(.).
@@ -852,6 +905,80 @@ def test_steps_by_name_are_the_authors():
 def test_steps_and_probabilities_that_make_no_sense_are_refused(method, options, message):
     with pytest.raises(ValueError, match=message):
         solve(make_problem("dense"), method, **options)
+
+
+
+
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
+def test_spdhg_of_one_block_is_pdhg_that_extrapolates_y(operator):
+    problem, plain = written_out("spdhg", operator, "smoothed_hinge", 0.02, 0.05)
+    algorithm = METHODS["spdhg"](problem, m=N)
+    tau, sigma, theta = (algorithm.info[name] for name in ("tau", "sigma", "theta"))
+    assert algorithm.info["rate"] == 1.0 - theta
+    K = plain.A / N
+    np.testing.assert_allclose(tau * sigma * np.linalg.norm(K, 2) ** 2, 0.99 ** 2 / theta)
+    x, y = np.zeros(P), np.zeros(N)
+    for k in range(1, 101):
+        rho = N / sigma
+        new = np.array([
+            dual_step(plain.loss, plain.A[i] @ x, plain.b[i], y[i], rho) for i in range(N)
+        ])
+        x = plain.prox(x - tau * K.T @ (new + theta * (new - y)), tau)
+        y = new
+        algorithm.advance(1)
+        if k in (1, 2, 30, 100):
+            np.testing.assert_allclose(algorithm.x, x, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(algorithm.y, y, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("snapshot", daily(["average", "last"], "average"))
+@pytest.mark.parametrize("operator", [*daily(OPERATORS, "dense"), "lazy"])
+def test_s2cd_with_all_columns_is_svrg(operator, snapshot, monkeypatch):
+    problem = make_problem("csr" if operator == "lazy" else operator)
+    if operator == "lazy":
+        monkeypatch.setattr(problem.operator, "LAZY", np.inf)
+    options = dict(seed=2, m=4, step=0.1, epoch=2.0, snapshot=snapshot)
+    one = METHODS["s2cd"](problem, q=P, **options)
+    other = METHODS["svrg"](problem, **options)
+    assert is_lazy(one) == is_lazy(other) == (operator == "lazy")
+    for algorithm in (one, other):
+        algorithm.advance(200)
+    np.testing.assert_array_equal(one.x, other.x)
+    assert one.passes == other.passes
+
+
+@pytest.mark.parametrize(("m", "q"), [(4, 5), (13, 2)])
+@pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))
+def test_s2cd_is_unbiased_over_rows_and_columns(operator, m, q):
+    """Over all pairs (I, J) the mean step is that of full gradient steps, by the share of J."""
+    lambda2, before = 0.05, 37
+    problem, plain = written_out("s2cd", operator, "smoothed_hinge", 0.0, lambda2)
+
+    def make():
+        algorithm = METHODS["s2cd"](problem, seed=5, m=m, q=q)
+        algorithm.advance(before)
+        return algorithm
+
+    algorithm = make()
+    old, tau = algorithm.x, algorithm._loop.steps.tau
+    dual, primal = (
+        len(sampler.starts) - 1
+        for sampler in (algorithm._loop.blocks.dual, algorithm._loop.blocks.primal)
+    )
+    mean = np.zeros(P)
+    for k, l in product(range(dual), range(primal)):
+        algorithm = make()
+        blocks = algorithm._loop.blocks
+        blocks.dual_ahead[:2] = blocks.dual.starts[k:k + 2]
+        blocks.primal_ahead[:2] = blocks.primal.starts[l:l + 2]
+        algorithm.advance(1)
+        moved = algorithm.x != old
+        assert moved.sum() == np.diff(blocks.primal.starts)[l]
+        # Without an l1 term a step x' = (x - tau G)/(1 + tau lam) tells the estimator G.
+        mean[moved] += ((old - (1 + tau * lambda2) * algorithm.x) / tau)[moved] / dual
+    np.testing.assert_allclose(
+        mean, plain.A.T @ plain.slopes(old) / N, rtol=1e-9, atol=1e-11
+    )
 
 
 @settings(max_examples=100, deadline=None)

@@ -530,6 +530,97 @@ def chambolle_pock_3(problem, n_iterations):
         yield x, y
 
 
+def spdhg(problem, blocks, draws):
+    """Chambolle, Ehrhardt, Richtarik & Schoenlieb 2018, Algorithm 1 with serial sampling.
+
+    Steps of section 6.1, uniform probabilities, with the margin 0.99 of the authors' code. It is
+    their form sum_I f_I(K_I x) + g with K = A/n and f_I* = sum over I of phi_i*/n.
+    """
+    n, count = len(problem.b), len(blocks)
+    K, mu_g, mu_f = problem.A / n, problem.lam, problem.gamma / n
+    kappa = max(
+        np.sqrt(1 + np.linalg.norm(K[I], 2) ** 2 / (mu_g * mu_f) / 0.99 ** 2) for I in blocks
+    )
+    sigma = 1 / ((kappa - 1) * mu_f)
+    tau = 1 / ((count * kappa + count - 2) * mu_g)
+    theta = 1 - 2 / (count + count * kappa)
+    x, y = problem.first(), np.zeros(n)
+    ybar = y
+    # The primal step of the first iteration changes nothing.
+    np.testing.assert_allclose(problem.prox(x - tau * K.T @ ybar, tau), x, atol=1e-13)
+    for k in draws:
+        new = y.copy()
+        for i in blocks[k]:
+            # argmin of phi_i*/n + (t - c)^2/(2 sigma)
+            c = y[i] + sigma * K[i] @ x
+            new[i] = dual_step(problem.loss, 0.0, problem.b[i], c, n / sigma)
+        ybar = new + theta * count * (new - y)
+        y = new
+        x = problem.prox(x - tau * K.T @ ybar, tau)
+        yield x, y
+
+
+def adaptive_spdhg(problem, blocks, draws):
+    """Chambolle et al. 2024, rule (a), in the form sum_I f_I(A_I x) + g, f_I = sum of phi_i/n.
+
+    theta = 1, sigma_I = 0.99/(c |A_I|), tau = 0.99 c/(r max |A_I|). An iteration has the dual step
+    first, so the authors' iteration is a primal step and the dual step that follows. Of them one
+    in r is observed, at least one in two, and with it the steps change.
+    """
+    n, count = len(problem.b), len(blocks)
+    A, lam, gamma = problem.A, problem.lam, problem.gamma
+    norms = np.array([np.linalg.norm(A[I], 2) for I in blocks])
+    c, scale = np.sqrt(gamma * n / lam), np.sqrt(lam / (gamma * n)) * np.sqrt(count)
+    sigma, tau = 0.99 / (c * norms), 0.99 * c / (count * norms.max())
+    alpha, eta, delta = 0.5, 0.995, 1.5
+    x, y = problem.first(), np.zeros(n)        # y is the package's over n
+    dx = None
+    for t, k in enumerate(draws, 1):
+        I, new = blocks[k], y.copy()
+        for i in I:
+            # argmin of phi_i*(n t)/n + (t - z)^2/(2 sigma), with n t for the unknown
+            z = y[i] + sigma[k] * A[i] @ x
+            new[i] = dual_step(problem.loss, 0.0, problem.b[i], n * z, 1 / (n * sigma[k])) / n
+        dy, ybar = y - new, new + count * (new - y)
+        y = new
+        before, x = x, problem.prox(x - tau * A.T @ ybar, tau)
+        if t % max(2, count) == 0:
+            v = np.abs(dx / tau - count * A[I].T @ dy[I]).sum()
+            d = count * np.abs(dy[I] / sigma[k] - A[I] @ dx).sum()
+            if v > scale * delta * d:
+                tau, sigma, alpha = tau / (1 - alpha), sigma * (1 - alpha), alpha * eta
+            elif v < scale * d / delta:
+                tau, sigma, alpha = tau * (1 - alpha), sigma / (1 - alpha), alpha * eta
+        dx = before - x
+        yield x, n * y
+
+
+def s2cd(problem, pairs, r, s, average=True):
+    """Zhao et al. 2014, MRBCD with variance reduction: eta = 1/(16 L), epochs of 2 r s steps.
+
+    The pairs are of a batch of rows and a block of coordinates of x.
+    """
+    n, length = len(problem.b), 2 * r * s
+    batches = {I[0]: I for I, _ in pairs}.values()
+    L = max(r / n * np.linalg.norm(problem.A[I], 2) ** 2 / problem.gamma for I in batches)
+    eta = 1 / (16 * L)
+    x = problem.first()
+    total = length * x
+    for t, (I, J) in enumerate(pairs):
+        if t % length == 0:
+            snapshot = total / length if average else x
+            y = problem.slopes(snapshot)
+            full = problem.A.T @ y / n
+            x, total = snapshot, np.zeros_like(snapshot)
+        gradient = full + batch_gradient(problem, I, r, problem.slopes(x) - y)
+        x = x.copy()
+        for j in J:
+            K = problem.groups[j]
+            x[K] = problem.block_prox(j, x[K] - eta * gradient[K], eta)
+        total = total + x
+        yield x, None
+
+
 def fista(problem, n_iterations):
     """Beck & Teboulle 2009 with constant step, restarted by O'Donoghue & Candes' gradient test.
 

@@ -16,19 +16,19 @@ from .pdhg import PDHG
 from .pure_cd import PureCD
 from .qning import QNing
 from .rpdg import RPDG
+from .s2cd import S2CD
 from .saga import SAGA
 from .sdca import SDCA
 from .sdna import SDNA
 from .spdc import SPDC
+from .spdhg import SPDHG
 from .svrg import SVRG
 
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP, LSVRG, LKatyusha,
-        ASVRGSP, PureCD,
-        ASVRGSP, QNing,
-        ASVRGSP, SDNA,
+<<<<<<< HEAD
+        ASVRGSP, PureCD, SPDHG, LSVRG, LKatyusha, SDNA, S2CD, QNing,
     )
 }
 

@@ -51,6 +51,9 @@ class Loop:
         Where to begin; what is kept for it takes a pass.
     order : {"random", "permuted"}
         Blocks of partitions drawn independently, or each once an epoch.
+    extrapolated : {"x", "y"}
+        What theta is for: xbar = x + theta (x - x_old), while ybar = y_old + r (y - y_old);
+        or ybar = y + theta r (y - y_old), while xbar is x (SPDHG).
 
     Attributes
     ----------
@@ -61,8 +64,8 @@ class Loop:
     """
 
     def __init__(self, problem, seeds, dual, primal, steps, counters, kind=None, threads=1,
-                 start=None, order="random"):
-        self.problem, self.counters = problem, counters
+                 start=None, order="random", extrapolated="x"):
+        self.problem, self.counters, self.extrapolated = problem, counters, extrapolated
         self.r, self.s = dual.inverse_probability, primal.inverse_probability
         self.state, dual_used, primal_used, self.x_order, self.y_order = primal_dual_state(
             problem, dual, primal, kind or Extrapolated(), by_coordinate=np.ndim(steps.tau) > 0
@@ -89,8 +92,11 @@ class Loop:
         """Go on with other steps; rho of the rule is n/sigma."""
         n = self.problem.shape[0]
         tau = self._in_order(steps.tau, self.x_order)
+        boost, momentum = self.r, 1.0 + steps.theta
+        if self.extrapolated == "y":
+            boost, momentum = 1.0 + steps.theta * self.r, 1.0
         self.steps = StepSizes(
-            tau, tau / n, 1.0 / n, self.r, 1.0 + steps.theta,
+            tau, tau / n, 1.0 / n, boost, momentum,
             coasting_of(self.state, tau, self.problem.lam),
         )
         self.set_rho(n / steps.sigma)
@@ -130,6 +136,14 @@ class Loop:
             (share, copied(self.blocks), self.counters.copy()) for share in others
         ]
 
+    def coming_rows(self):
+        """The dual block of the next iteration, once one has been drawn."""
+        lo, hi = self.blocks.dual_ahead[:2]
+        rows = np.arange(lo, hi) if lo >= 0 else np.arange(self.problem.shape[0])
+        for order in (self.blocks.dual.order, self.y_order):
+            rows = rows if order is None else order[rows]
+        return rows
+
     def advance(self, n_iterations):
         def work(state, blocks, counters):
             self._iterate(state, self.rule, self.steps, blocks, counters, n_iterations)
@@ -140,9 +154,12 @@ class Loop:
         settle(self.state, self.steps)
 
     def begin_at(self, x):
-        """y = phi'(A x), and what is kept for it and for the state's x; one pass."""
+        """y = phi'(A x), and what is kept for it and for the state's x; one pass.
+
+        x is in the order of the kernel.
+        """
         problem = self.problem
-        z = self._in_order(problem.operator.matvec(x), self.y_order)
+        z = self._in_order(problem.operator.matvec(_restored(x, self.x_order)), self.y_order)
         self.point.y[:] = derivative_all(problem.loss, z, self.point.b)
         self.renew()
 

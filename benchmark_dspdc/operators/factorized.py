@@ -149,6 +149,10 @@ class FactorizedOperator(NumbersOperator):
         """Rows of A, for small samples of them."""
         return self.U[indices] @ self.Vt.T
 
+    def products_of_rows(self, rows, x, y):
+        U = self.U[rows]
+        return U @ (self.Vt.T @ x), self.Vt @ (U.T @ y)
+
     def largest_entry2(self, budget):
         if self.U.size * len(self.Vt) <= budget:
             return super().largest_entry2(budget)

@@ -132,6 +132,12 @@ class BlockOperator(Operator):
         self.add_rows(self._all_rows, y, total)
         return total
 
+    def products_of_rows(self, rows, x, y):
+        plan, out, total = self.plan(rows), np.empty(len(rows)), self.packed_zeros()
+        self.row_products(plan, pack(x), out)
+        self.add_rows(plan, np.ascontiguousarray(y, dtype=np.float64), total)
+        return out, unpack(total, self.d)
+
     # Norms.
 
     @cached_property

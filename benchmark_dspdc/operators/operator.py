@@ -74,6 +74,10 @@ class Operator(ABC):
         """A'y, in packed form where its blocks are matrices."""
         return self.rmatvec(y)
 
+    @abstractmethod
+    def products_of_rows(self, rows, x, y):
+        """A_I x and A_I'y for some rows I; as many multiply-adds as an iteration with them."""
+
     @property
     @abstractmethod
     def row_norms2(self):
@@ -235,6 +239,10 @@ class StoredOperator(NumbersOperator):
     @abstractmethod
     def row_block(self, indices):
         """The rows `indices` as an ndarray or CSR array."""
+
+    def products_of_rows(self, rows, x, y):
+        block = self.row_block(rows)
+        return block @ x, block.T @ y
 
     def pairs(self, dual, primal):
         shape = (len(dual.starts) - 1, len(primal.starts) - 1)

@@ -38,6 +38,8 @@ LOOKS = {
     "PDHG": ("#8C6D1F", "x"),
     "FISTA": ("#E69F00", "cross"),
     "QNing": ("#B8860B", "star"),
+    "SPDHG": ("#B5179E", "triangle-down"),
+    "S2CD": ("#2D6A4F", "x"),
 }
 
 #: For solvers that are not in the table, by their place among such.

@@ -66,7 +66,7 @@ class StepSizes(NamedTuple):
         The primal step, one for all or one a coordinate, and that over n.
     over_n : float
     boost : float
-        r = n/m of ybar.
+        r = n/m of ybar; 1 + theta r where it is y that is extrapolated (SPDHG).
     momentum : float
         1 + theta of xbar.
     coasting : Coasting or CoastingByCoordinate

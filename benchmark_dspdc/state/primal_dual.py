@@ -171,11 +171,10 @@ def look_up_rows(state, momentum, tile):
 
 @push_dual.register(ColumnState)
 def extrapolate_y(state, boost, tile):
+    # Between iterations ybar is y, which a rule need not change.
     order, lo, hi = tile
-    y = state.point.y
     for k in range(lo, hi):
-        i = index(order, k)
-        state.ybar[i] = y[i] + (boost - 1.0) * state.dy[k - lo]
+        state.ybar[index(order, k)] += boost * state.dy[k - lo]
 
 
 @turn.register(ColumnState)
@@ -195,6 +194,11 @@ def add_columns(state, momentum, tile):
 
 @close.register(ColumnState)
 def drop_back_to_y(state, momentum, rows):
+    forget(state, rows)
+
+
+@forget.register(ColumnState)
+def drop_back_to_any_y(state, rows):
     order, lo, hi = rows
     y = state.point.y
     for k in range(lo, hi):

@@ -177,7 +177,7 @@ def look_up_matrix_rows(state, momentum, tile):
 @push_dual.register(BlockColumns)
 def extrapolate_y_for_matrices(state, boost, tile):
     rows = indices(*tile)
-    state.ybar[rows] = state.point.y[rows] + (boost - 1.0) * state.dy[:len(rows)]
+    state.ybar[rows] += boost * state.dy[:len(rows)]
 
 
 @turn.register(BlockColumns)
@@ -198,6 +198,11 @@ def add_matrix_columns(state, momentum, tile):
 
 @close.register(BlockColumns)
 def drop_back_to_y_for_matrices(state, momentum, rows):
+    forget(state, rows)
+
+
+@forget.register(BlockColumns)
+def drop_back_to_any_y_for_matrices(state, rows):
     rows = indices(*rows)
     state.ybar[rows] = state.point.y[rows]
 

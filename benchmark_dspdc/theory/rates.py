@@ -76,6 +76,8 @@ class Letters:
             m = self.n
         if method == "apcg_primal":
             m, q = self.n, block_size(options.get("q", 1), self.p, "q")
+        if method == "s2cd":
+            q = block_size(options.get("q", 0.1), self.p, "q")
         self._take_blocks(partition(self.n, m, rng), partition(self.p, q, rng))
 
     def _take_blocks(self, rows, columns):
@@ -287,6 +289,14 @@ RATES = {
     ),
     "pdhg": Rate(
         "PDHG", "pdhg", "1 + sqrt(K_pn)", _deterministic, _pass, "Chambolle & Pock 2011",
+    ),
+    "spdhg": Rate(
+        "SPDHG", "spdhg", "r + sqrt(r kappa_m)", _accelerated, _coupled,
+        "Chambolle, Ehrhardt, Richtarik & Schoenlieb 2018",
+    ),
+    "s2cd": Rate(
+        "S2CD", "s2cd", "outer 1, inner s kappa_m", lambda c: c.s * c.kappa_m, _coupled,
+        "Zhao et al. 2014", lambda c: 1.0,
     ),
     "fista": Rate(
         "FISTA", "fista", "1 + sqrt(K_pn)", _deterministic, _pass,

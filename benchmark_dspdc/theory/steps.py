@@ -378,3 +378,39 @@ def pdhg(n, norm2, lam, gamma):
     sigma = n * math.sqrt(n * lam / gamma) / norm
     theta = 1.0 / (1.0 + 2.0 * math.sqrt(n * lam * gamma) / norm)
     return Steps(tau, sigma, theta)
+
+
+def spdhg(n, r, norm2, lam, gamma, rho=0.99):
+    """SPDHG's steps with both sides strongly convex, blocks equally likely (section 6.1).
+
+    `norm2` is the largest |A_I|^2, and rho < 1 its authors' margin: it divides the norms. With
+    kappa = norm2/(rho^2 lam gamma n) the steps are tau = 1/(lam (r - 2 + r sqrt(1 + kappa))) and
+    sigma = n/(gamma (sqrt(1 + kappa) - 1)), theta = 1 - 2/(r + r sqrt(1 + kappa)).
+    """
+    kappa = norm2 / (rho * rho * lam * gamma * n)
+    root = math.sqrt(1.0 + kappa)
+    excess = max(kappa / (1.0 + root), 1e-15)          # root - 1
+    # A difference of r root and 2 - r would cancel for r = 1.
+    tau = 1.0 / (lam * (2.0 * (r - 1.0) + r * excess))
+    return Steps(tau, n / (gamma * excess), 1.0 - 2.0 / (r + r * root))
+
+
+def spdhg_plain(n, r, norms, lam, gamma, rho=0.99):
+    """SPDHG's steps without strong convexity, theta = 1: tau sigma_I |A_I|^2 <= rho^2 n^2/r.
+
+    The authors' sigma_I = rho/(c |A_I|) and tau = rho c/(r max |A_I|), for the coupling y'Ax.
+    Their ratio c^2 is free; here it is that of the moduli, with which a change of units changes
+    nothing. `norms` are the |A_I|, and sigma is one a block.
+    """
+    norms = np.maximum(norms, 1e-15 * max(float(np.max(norms)), math.sqrt(lam * gamma * n)))
+    sigma = rho * n * math.sqrt(n * lam / gamma) / norms
+    return Steps(rho * math.sqrt(n * gamma / lam) / (r * float(np.max(norms))), sigma, 1.0)
+
+
+def spdhg_scale(n, r, lam, gamma):
+    """The scale s of primal beside dual residuals, for the coupling y'Ax with losses phi_i/n.
+
+    The root of the ratio of the moduli, lam and n gamma, has its units. The primal residual that a
+    single block tells is noise for the most part, and grows as the root of r.
+    """
+    return math.sqrt(lam * r / (n * gamma))
