@@ -27,7 +27,6 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-<<<<<<< HEAD
         ASVRGSP, PureCD, SPDHG, LSVRG, LKatyusha, SDNA, S2CD, QNing,
     )
 }
