@@ -113,7 +113,7 @@ class Worker:
         self.name, self.seed = name, seed
         self.options = dict(
             n_neighbors=check_int(n_neighbors, "n_neighbors"), seed=seed % 2 ** 31,
-            regularization=check_number(regularization, "regularization", 0.0, 1.0, strict=True),
+            regularization=check_number(regularization, "regularization", 0.0, True, 1.0),
         )
         X, classes = as_array(X, "X", 2), np.unique(y, return_inverse=True)[1]
         most = int(np.sqrt(METRIC_PEERS[name] / X.shape[1]))
