@@ -35,7 +35,7 @@ class WorkerDied(RuntimeError):
 
 
 class Fit(NamedTuple):
-    """What a worker has learned: L with M = L'L, and the iterations that it made of those given."""
+    """What a worker has learned, L with M = L'L, and in how many iterations."""
 
     components: np.ndarray
     seconds: float
@@ -49,7 +49,7 @@ def python_of(name):
 
 
 def command(name):
-    """What starts a worker; isolated, so that this package's folder is not searched for modules."""
+    """What starts a worker; isolated, so that modules beside it shadow none."""
     return [str(python_of(name)), "-I", str(Path(__file__).with_name("metric_worker.py")), name]
 
 

@@ -130,8 +130,8 @@ def read_results(files, maybe_empty=False):
 def diverged(frame):
     """Which rows are of runs that ended without a finite gap, blew up or were lost.
 
-    See `BLOWN_UP` and `LOST`; neither is for those of `by_errors`. Runs that end with a gap of `UNFINISHED` or less were not lost:
-    there values may rise by rounding.
+    See `BLOWN_UP` and `LOST`; neither is for those of `by_errors`. Runs that end with a gap of
+    `UNFINISHED` or less were not lost: there values may rise by rounding.
     """
     runs = frame.assign(
         _finite=np.isfinite(frame[GAP]) & np.isfinite(frame["time"]),
