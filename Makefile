@@ -6,7 +6,10 @@
 # make regress UPDATE=1           a new baseline, of two runs
 # make regress ADD=1              the methods that the baseline lacks, of two runs
 # make fuzz [CASES=20000] [SEED=0] [JOBS=2]   input made up at random, on five surfaces
+# make peers-metric   environments of packages that learn metrics, for configs/metric_peers.yml
 PYTHON ?= python3
+# pylmnn needs a scipy of before Python 3.12.
+PEERS_PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 # Python keeps the byte code of a module when it first loads it; most of what is installed never is.
@@ -23,7 +26,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Runs and tests are many processes; without byte code each compiles every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run figures test regress lint venv speed fuzz nightly clean
+.PHONY: run figures test regress lint venv speed fuzz nightly clean peers-metric
 
 run: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc run --config $(CONFIG)
@@ -63,6 +66,13 @@ speed: $(VENV)/.ready
 
 venv: $(VENV)/.ready
 
+peers-metric: .venv-metric-learn/.ready .venv-pylmnn/.ready
+
+.venv-%/.ready: environments/%.txt
+	$(PEERS_PYTHON) -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 $(VENV)/bin/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
@@ -76,4 +86,4 @@ $(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) outputs __cache__
+	rm -rf $(VENV) .venv-metric-learn .venv-pylmnn outputs __cache__

@@ -26,7 +26,8 @@ class Objective(Carried, BaseObjective):
     In multiply-adds, `pass_cost` is that of a pass, `eigendecomposition_cost` d^3, and
     `predicted_cost` what a method's rate says that it takes to 1e-6, where that is cheap to say.
     With `stop_at` a curve ends at 1e-6, or at so many times the time of the fastest one before it.
-    `family` and `tuning` are numbers of `benchmark_dspdc.report.looks`.
+    `family` and `tuning` are numbers of `benchmark_dspdc.report.looks`. `errors_only` is 1 where
+    a package solves another problem: its errors can be compared, its gap says nothing.
     """
 
     name = "ERM"
@@ -84,7 +85,7 @@ class Objective(Carried, BaseObjective):
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
                         passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
                         block_rows=np.nan, block_columns=np.nan, predicted_cost=np.nan,
-                        family=0, tuning=0):
+                        family=0, tuning=0, errors_only=0):
         # First, while benchopt's clock stands still, as near to the solver's time as can be.
         speed = reference_seconds()
         if x is None:
@@ -106,6 +107,7 @@ class Objective(Carried, BaseObjective):
             predicted_cost=predicted_cost,
             family=family,
             tuning=tuning,
+            errors_only=errors_only,
             reference_seconds=speed,
             **self.costs,
             **self.task.scores(x),

@@ -296,11 +296,16 @@ class Metrics(NamedTuple):
 
 
 class MetricProblem(Problem):
-    """A problem whose solution is a metric for each task; `learned` says how, a `Metrics`."""
+    """A problem whose solution is a metric for each task; `learned` says how, a `Metrics`.
 
-    def __init__(self, operator, b, loss, reg, learned):
+    `points` and `classes` are what it was made of, for packages that learn metrics their own way;
+    classes of different tasks are different numbers.
+    """
+
+    def __init__(self, operator, b, loss, reg, learned, points, classes, n_neighbors):
         super().__init__(operator, b, loss, reg)
         self.learned = learned
+        self.points, self.classes, self.n_neighbors = points, classes, n_neighbors
 
 
 @single_threaded
@@ -370,7 +375,15 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     centre[0] = np.eye(d)
     reg = PSDFrobenius(moduli, d, centre, operator.sum_of_vectors(near))
     learned = Metrics(found.task_names, blocks, d)
-    problem = MetricProblem(operator, np.ones(n), chosen, reg, learned)
+    # Of each task and label.
+    pairs = np.stack([
+        np.repeat(np.arange(len(found.task_names)), np.diff(found.starts)),
+        np.unique(found.labels, return_inverse=True)[1],
+    ])
+    classes = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+    problem = MetricProblem(
+        operator, np.ones(n), chosen, reg, learned, found.points, classes, n_neighbors
+    )
     return check_scale(problem)
 
 

@@ -2,12 +2,14 @@ from benchopt import BasePlot
 
 from benchmark_dspdc.report.looks import looks
 from benchmark_dspdc.report.results import (
+    ERROR,
     PRIMAL_GAP,
     UNCERTAINTY,
     X_AXES,
     Y_AXES,
     axes_of,
     band,
+    of_gaps,
     rows_of,
 )
 
@@ -35,6 +37,8 @@ class Plot(BasePlot):
     def plot(self, df, dataset, objective, Y, X_axis):
         rows = rows_of(df, dataset, objective)
         x, y = X_AXES[X_axis][0], Y_AXES[Y][0]
+        if y != ERROR:
+            rows = of_gaps(rows)
         traces, look = [], looks(df["solver_name"].unique())
         if y not in rows or x not in rows:
             return []

@@ -2,7 +2,7 @@ from benchmark_dspdc.bench.plugins import PeerSolver
 
 
 class Solver(PeerSolver):
-    """scikit-learn's Ridge; `solver` is cholesky, sparse_cg, lsqr or saga."""
+    """scikit-learn's Ridge; `solver` is cholesky, sparse_cg, lsqr, saga or sag."""
 
     name = "sklearn-ridge"
     peer = "sklearn_ridge"

@@ -291,7 +291,7 @@ CASES = {
     "qning batches": Case("qning", dict(m=4, memory=3), of_qning),
     "qning sdca": Case("qning", dict(m=1, inner="sdca"), of_qning),
     "qning sdca batches": Case(
-        "qning", dict(m=4, inner="sdca", order="permuted", memory=3), of_qning
+        "qning", dict(m=2, inner="sdca", order="permuted", memory=3), of_qning
     ),
     "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
     "fista": Case("fista", {}, of_whole(authors.fista)),

@@ -99,7 +99,7 @@ MATRICES = matrix_risk(np.ones((3, 2, 2, 2)), np.array([1.0, -1.0, 1.0]), lam=0.
     ("sklearn_logistic", "lbfgs", dict(loss="logistic"), "saga has.*needs lambda1 = 0"),
     ("sklearn_logistic", "liblinear", dict(loss="smoothed_hinge"),
      "has the logistic loss, not smoothed_hinge"),
-    ("sklearn_logistic", "sag", dict(loss="logistic"), "solver must be one of.*saga"),
+    ("sklearn_logistic", "sgd", dict(loss="logistic"), "solver must be one of.*saga"),
     ("sklearn_logistic", "newton-cholesky", WIDE, "p = 40000 is above"),
     ("sklearn_logistic", "lbfgs", WIDE, None), ("sklearn_ridge", "cholesky", TALL, None),
     ("sklearn_logistic", "lbfgs", ONE_LABEL, "both labels"),

@@ -150,7 +150,7 @@ class SklearnLogistic(Sklearn):
 
     model = "LogisticRegression"
     losses = ("logistic",)
-    solvers = ("lbfgs", "liblinear", "saga", "newton-cholesky")
+    solvers = ("lbfgs", "liblinear", "saga", "newton-cholesky", "newton-cg", "sag")
 
     @classmethod
     def _refuses(cls, problem, solver):
@@ -179,7 +179,7 @@ class SklearnRidge(Sklearn):
 
     model = "Ridge"
     losses = ("square",)
-    solvers = ("cholesky", "sparse_cg", "lsqr", "saga")
+    solvers = ("cholesky", "sparse_cg", "lsqr", "saga", "sag")
 
     @classmethod
     def _refuses(cls, problem, solver):

@@ -30,6 +30,7 @@ from ..report.looks import BY_HAND, FAMILIES, SELF_TUNED
 from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
 from ..theory.rates import NoRate, predict, rate_of
+from . import metric_peers
 from .benchopt_process import TOLERANCE
 from .peers import PEERS, next_budget
 
@@ -105,6 +106,13 @@ class BudgetGap(RelativeGap):
     def __init__(self, tol=1e-8, patience=10, strategy="iteration",
                  key_to_monitor="relative_gap", minimize=True):
         super().__init__(tol, patience, strategy, key_to_monitor, minimize)
+
+
+class Finished(BudgetGap):
+    """`BudgetGap` for solvers of another problem: they end when they say so, and not by a gap."""
+
+    def check_convergence(self, objective_list):
+        return self.solver.finished, 0.0
 
 
 class Carried:
@@ -334,6 +342,66 @@ class TolerancePeerSolver(PeerSolver):
 
     sampling_strategy = "tolerance"
     stopping_criterion = BudgetGap(strategy="tolerance")
+
+
+class MetricPeerSolver(Carried, BaseSolver):
+    """Run a metric-learning package in its own environment, through a worker process.
+
+    A subclass sets ``name`` and ``peer`` (a key of `METRIC_PEERS`). Each budget is a fit of its
+    own from the package's start; the budget 0 is the Euclidean distance. The worker is started,
+    loads its package and gets the points outside benchopt's clock.
+    """
+
+    peer = None
+    sampling_strategy = "iteration"
+    stopping_criterion = Finished()
+    finished = False
+    worker = None
+
+    def skip(self, problem):
+        reason = metric_peers.refuses(self.peer, problem)
+        return reason is not None, reason
+
+    def set_objective(self, problem):
+        self.problem = problem
+        self._release()
+
+    def pre_run_hook(self, budget):
+        self.finished, seed = False, self.get_seed(use_repetition=True)
+        if self.worker is not None and self.worker.seed != seed:
+            self._release()
+        if budget > 0 and self.worker is None:
+            own = self.problem
+            self.worker = metric_peers.Worker(
+                self.peer, own.points, own.classes, own.n_neighbors, seed, **self._parameters
+            )
+
+    def _release(self):
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+    def run(self, budget):
+        L = np.eye(self.problem.x_shape[-1])
+        if budget > 0:
+            L, *_, iterations = self.worker.fit(budget)
+            self.finished = iterations < budget
+        # The metric that all tasks share.
+        self.x = np.zeros(self.problem.x_shape)
+        self.x[0] = L.T @ L
+
+    def get_next(self, budget):
+        # Fits take seconds, so fewer of them than of other peers.
+        return max(1, 2 * budget)
+
+    def get_result(self):
+        if self.finished:
+            # benchopt keeps its solvers until the end.
+            self._release()
+        return dict(x=self.x, errors_only=1, family=FAMILIES.index("peer"))
+
+    def _get_state(self):
+        return super()._get_state() | {"pins": metric_peers.pins(self.peer)}
 
 
 def release(package):

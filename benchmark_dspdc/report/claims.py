@@ -200,6 +200,7 @@ def judge(frame):
     -------
     list of Verdict
     """
+    frame = results.of_gaps(frame)
     runs = results.to_targets(frame, GAPS).sort_index()
     there = [
         Problem(*parse(dataset), parse(objective)[1], rows, runs.loc[dataset, objective])

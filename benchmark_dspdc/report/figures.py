@@ -56,6 +56,7 @@ def gap_curves(frame, file, x="seconds"):
         raise ValueError(
             f"there is nothing to draw over {text}: the result files have no column {column}"
         )
+    frame = results.of_gaps(frame)
     shown = results.problems(frame)
     methods = list(dict.fromkeys(frame["solver_name"]))
     for count, most, what in (

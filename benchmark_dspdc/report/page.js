@@ -143,6 +143,21 @@ function times() {
     "note"));
 }
 
+// Errors, where packages with another objective take part
+function errors() {
+  const found = here().beside ?? {}, names = visible(Object.keys(found));
+  names.sort((a, b) => found[a][0] - found[b][0] || found[a][1] - found[b][1]);
+  const rows = names.map(name => {
+    const [error, settled, run] = found[name];
+    return [who(name), `${(100 * error).toFixed(2)} %`, shown(settled), shown(run)];
+  });
+  get("errors-table").replaceChildren(...(rows.length ? [
+    element("p", "Errors of all, with packages that minimise another objective and have no gap " +
+      `to this one. Settled: from then on within ${100 * data.settled} % of the last error.`, "note"),
+    table(["method", "3-NN error", "settled, s", "run, s"], rows, [1, 2, 3]),
+  ] : []));
+}
+
 // Curves
 const vertical = select(get("curves-controls"), "curves-vertical", "vertical", [], () => curves());
 const horizontal = select(get("curves-controls"), "curves-horizontal", "horizontal", [], () => curves());
@@ -340,7 +355,7 @@ function rates() {
 }
 
 function render() {
-  cards(); times(); curves(); methods(); overall(); speedups(); profiles(); rates();
+  cards(); times(); errors(); curves(); methods(); overall(); speedups(); profiles(); rates();
 }
 window.redraw = render;
 render();

@@ -93,7 +93,7 @@ def page_data(frame, origin, verdicts):
         # Those on the seeds first: the page hides all but a few.
         notes=_notes(frame) + list(frame.attrs.get("notes", [])),
         gaps=[results.label(gap) for gap in results.GAPS],
-        methods=_methods(frame, solvers),
+        methods=_methods(frame, solvers), settled=results.SETTLED,
         families=list(FAMILIES),
         problems=[
             dict(title=short[key], full=f"{key[0]}, {key[1]}",
@@ -180,7 +180,8 @@ def _winner(runs):
     )
 
 
-def _problem(rows, runs, middle):
+def _problem(every, runs, middle):
+    rows = results.of_gaps(every)
     matrices = results.of_matrices(rows)
     work = "eigendecompositions" if matrices else "passes"
     solvers = list(dict.fromkeys(rows["solver_name"]))
@@ -210,16 +211,25 @@ def _problem(rows, runs, middle):
         repetitions=int(rows["idx_rep"].nunique()),
         star=_number(rows["objective_value"].min(), 12),
         uncertainty=_number(rows[results.UNCERTAINTY].iloc[0]), targets=targets,
-        curves=_curves(rows), work="eigs" if matrices else "passes",
+        curves=_curves(every), work="eigs" if matrices else "passes",
         errors={solver: _number(middle.loc[solver, "test error"]) for solver in solvers}
         if errors else None,
         euclidean=_number(rows["objective_test_error_euclidean"].iloc[-1])
         if errors and "objective_test_error_euclidean" in rows else None,
+        beside=_errors(every),
         final={solver: [_number(middle.loc[solver, name]) for name in ("final gap", "seconds")]
                for solver in solvers},
         blocks={solver: [_number(m), _number(q), bool(whole)]
                 for solver, (m, q, whole) in results.blocks_of(rows).items()},
     )
+
+
+def _errors(rows):
+    """Of all solvers the error and two times, if some have another objective; else None."""
+    if not results.by_errors(rows).any():
+        return None
+    found = results.errors(rows).sort_values(["error", "settled"]).droplevel([0, 1])
+    return {solver: _plain(row) for solver, row in zip(found.index, found.to_numpy(), strict=True)}
 
 
 def _overall(middle, gap, keys):
@@ -259,6 +269,7 @@ def _curves(rows):
     """For each pair of axes the median and the band of each solver."""
     across, up = results.axes_of(rows, results.X_AXES), results.axes_of(rows, results.Y_AXES)
     needed = dict.fromkeys(axis[0] for axis in (*across.values(), *up.values()))
+    others = set(rows[results.by_errors(rows)]["solver_name"])
     solvers = list(rows.groupby("solver_name", sort=False)[["idx_rep", *needed]])
     made = {}
     for kind, (column, text, logarithmic) in up.items():
@@ -266,6 +277,8 @@ def _curves(rows):
         for name, (x, x_text) in across.items():
             curves = {}
             for solver, own in solvers:
+                if solver in others and column != results.ERROR:
+                    continue
                 found = results.band(own, x, column, POINTS)
                 # Neither axis has room for zero where it is in logarithms.
                 found = found[found["x"] > 0]

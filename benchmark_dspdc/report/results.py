@@ -17,6 +17,13 @@ PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions
 ITERATIONS = "objective_iterations"
 GAP = "objective_relative_gap"
 
+#: The share of wrong votes of 3 nearest neighbours, and what is 1 for packages that solve another
+#: problem, so that errors and times alone can be compared with them.
+ERROR, ERRORS_ONLY = "objective_test_error", "objective_errors_only"
+
+#: An error has settled when it stays so near to the last one: 5 of 1000 test points.
+SETTLED = 0.005
+
 #: Relative gaps that times are compared at.
 GAPS = (1e-2, 1e-4, 1e-6)
 
@@ -103,6 +110,14 @@ def read_results(files, maybe_empty=False):
             f"{int((~finite).sum())} points without a finite gap are left out: {', '.join(names)}"
         )
         frame = frame[finite]
+    others = frame.assign(_other=by_errors(frame)).groupby(PROBLEM, sort=False)["_other"]
+    if (alone := others.transform("all")).any():
+        names = sorted(set(frame[alone]["dataset_name"]))
+        notes.append(f"no method of this objective was run on {', '.join(names)}: left out")
+        frame = frame[~alone]
+    if names := sorted(set(frame[by_errors(frame)]["solver_name"])):
+        notes.append(f"compared by errors alone, as they have another objective: "
+                     f"{', '.join(names)}")
     if frame.empty and not maybe_empty:
         raise ValueError(shown(f"{', '.join(map(str, files))}: no point has a finite gap"))
     frame = frame.drop(columns="_file").reset_index(drop=True)
@@ -115,8 +130,8 @@ def read_results(files, maybe_empty=False):
 def diverged(frame):
     """Which rows are of runs that ended without a finite gap, blew up or were lost.
 
-    See `BLOWN_UP` and `LOST`. Runs that end with a gap of `UNFINISHED` or less were not lost:
-    there values may rise by rounding.
+    See `BLOWN_UP` and `LOST`; neither is for those of `by_errors`. Runs that end with a gap of
+    `UNFINISHED` or less were not lost: there values may rise by rounding.
     """
     runs = frame.assign(
         _finite=np.isfinite(frame[GAP]) & np.isfinite(frame["time"]),
@@ -129,7 +144,19 @@ def diverged(frame):
     end = runs["_gap"].transform("last")
     least = np.minimum(runs["_gap"].transform("first"), end)
     lost = (last > first) & (end > UNFINISHED) & (least >= LOST * runs["_gap"].transform("min"))
-    return ~ended | blown_up | lost
+    return ~ended | (blown_up | lost) & ~by_errors(frame)
+
+
+def by_errors(frame):
+    """Which rows are of packages that solve another problem."""
+    if ERRORS_ONLY not in frame:
+        return pd.Series(False, index=frame.index)
+    return frame[ERRORS_ONLY] == 1.0
+
+
+def of_gaps(frame):
+    """The rows whose gap says something."""
+    return frame[~by_errors(frame)]
 
 
 def _check_counts(frames, file):
@@ -276,8 +303,10 @@ def to_targets(frame, targets):
 
     A run's time to a target is that of its first certified point at or below
     it; NaN if there is none or the run diverged later. Work is in passes, and in
-    eigendecompositions and iterations where the file has them. The DataFrame is indexed by `RUN`.
+    eigendecompositions and iterations where the file has them. The DataFrame is indexed by `RUN`,
+    without the runs of `by_errors`.
     """
+    frame = of_gaps(frame)
     # Runs that begin anew with each budget need not take longer each time.
     last = frame.groupby(RUN, sort=False).tail(1).set_index(RUN)
     ordered = frame[~diverged(frame)].sort_values("time", kind="stable")
@@ -291,9 +320,26 @@ def to_targets(frame, targets):
                 out[f"{work.removeprefix('objective_')} to {target:.0e}"] = first[work]
     out["final gap"] = last[GAP]
     out["seconds"] = frame.groupby(RUN, sort=False)["time"].max()
-    if "objective_test_error" in frame:
-        out["test error"] = last["objective_test_error"]
+    if ERROR in frame:
+        out["test error"] = last[ERROR]
     return out.astype(float)
+
+
+def errors(frame):
+    """Errors in the end, and seconds until they settled and in all: medians by `NAMES`.
+
+    See `SETTLED`. For every solver that has errors, those of `by_errors` too.
+    """
+    found = []
+    for key, own in frame.groupby(RUN, sort=False) if ERROR in frame else ():
+        own = own[np.isfinite(own[ERROR])].sort_values("time", kind="stable")
+        if len(own):
+            values, seconds = own[ERROR].to_numpy(), own["time"].to_numpy()
+            away = np.flatnonzero(np.abs(values - values[-1]) > SETTLED)
+            settled = seconds[away[-1] + 1 if len(away) else 0]
+            found.append((*key, values[-1], settled, seconds[-1]))
+    columns = ["error", "settled", "seconds"]
+    return pd.DataFrame(found, columns=RUN + columns).groupby(NAMES, sort=False)[columns].median()
 
 
 def unfinished(frame, target=UNFINISHED):
@@ -304,7 +350,7 @@ def unfinished(frame, target=UNFINISHED):
     at the rate of the second half of its time; infinite if the gap did not fall any more.
     """
     found = []
-    for key, own in frame.groupby(RUN, sort=False):
+    for key, own in of_gaps(frame).groupby(RUN, sort=False):
         own = own.sort_values("time", kind="stable")
         seconds, gaps = own["time"].to_numpy(), own[GAP].cummin().to_numpy()
         needed = 0.0
@@ -381,7 +427,7 @@ Y_AXES = {
     "non-zeros": ("objective_nnz", "non-zero coordinates of x", False),
     "accuracy on the test data": ("objective_test_accuracy", "accuracy on the test data", False),
     "3-NN error on the test data": (
-        "objective_test_error", "error of 3 nearest neighbours", False
+        ERROR, "error of 3 nearest neighbours", False
     ),
 }
 

@@ -17,9 +17,13 @@ from .comparisons import beats, repetitions, times_by_seed, winner
 from .plain_files import shown
 from .results import (
     GAPS,
+    SETTLED,
     blocks_of,
+    by_errors,
+    errors,
     label,
     medians,
+    of_gaps,
     of_matrices,
     problems,
     read_results,
@@ -77,7 +81,8 @@ def print_summary(files, console=None):
         console.print(escape(shown(f"results: {file}")), soft_wrap=True)
 
 
-def _print_problem(key, rows, console):
+def _print_problem(key, every, console):
+    rows = of_gaps(every)
     matrices = of_matrices(rows)
     targets = MATRIX_TARGETS if matrices else TARGETS
     work = "eigendecompositions" if matrices else "passes"
@@ -94,8 +99,8 @@ def _print_problem(key, rows, console):
     table.add_column("from - to" if seeds.shape[1] > 1 else "final gap", justify="right",
                      no_wrap=True)
     table.add_column("eigs" if matrices else work, justify="right")
-    errors = "objective_test_error" in rows and rows["objective_test_error"].notna().any()
-    if errors:
+    tested = "objective_test_error" in rows and rows["objective_test_error"].notna().any()
+    if tested:
         table.add_column("error, %", justify="right", no_wrap=True)
     middle = middle.sort_values([last, first, "final gap"], kind="stable")
     fastest = middle.index[0]
@@ -107,14 +112,29 @@ def _print_problem(key, rows, console):
             _marked(row[last], name, fastest, seeds), _spread(row, seeds.loc[name]),
             _number(done, ".0f" if matrices or done >= 100 else ".1f"),
         ]
-        if errors:
+        if tested:
             cells.append(f"{100 * row['test error']:.2f}")
         table.add_row(*cells)
     console.print(table)
-    if errors and "objective_test_error_euclidean" in rows:
+    if tested and "objective_test_error_euclidean" in rows:
         plain = rows["objective_test_error_euclidean"].iloc[-1]
         console.print(f" error: of 3 nearest neighbours on test points; Euclidean "
                       f"{100 * plain:.2f} %\n")
+    if by_errors(every).any():
+        _print_errors(every, console)
+
+
+def _print_errors(every, console):
+    """Errors and seconds of all, as packages that have another objective have no gap to it."""
+    table = plain_table("errors, also of packages with another objective")
+    table.add_column("method", no_wrap=True)
+    for head in ("error, %", "settled, s", "run, s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for (*_, name), row in errors(every).sort_values(["error", "settled"]).iterrows():
+        table.add_row(escape(broken(name)), f"{100 * row['error']:.2f}",
+                      f"{row['settled']:.3g}", f"{row['seconds']:.3g}")
+    console.print(table)
+    console.print(f" settled: from then on within {100 * SETTLED:g} % of the last error\n")
 
 
 def _with_sizes(name, sizes):
