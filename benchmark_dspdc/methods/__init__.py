@@ -12,6 +12,7 @@ from .katyusha import Katyusha
 from .method import Method
 from .pdhg import PDHG
 from .rpdg import RPDG
+from .rpdhg import RPDHG
 from .saga import SAGA
 from .sdca import SDCA
 from .spdc import SPDC
@@ -19,7 +20,8 @@ from .svrg import SVRG
 
 METHODS = {
     cls.name: cls for cls in (
-        DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
+        DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, RPDHG,
+        FISTA,
         ASVRGSP,
     )
 }

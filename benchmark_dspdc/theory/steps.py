@@ -304,3 +304,12 @@ def pdhg(n, norm2, lam, gamma):
     sigma = n * math.sqrt(n * lam / gamma) / norm
     theta = 1.0 / (1.0 + 2.0 * math.sqrt(n * lam * gamma) / norm)
     return Steps(tau, sigma, theta)
+
+
+def pdhg_weighted(n, norm2, omega, modulus):
+    """PDHG's steps with tau sigma = n^2/|A|^2 and sigma/tau = omega^2, the primal weight.
+
+    `modulus` is lam gamma, which bounds steps where there is no coupling to speak of.
+    """
+    eta = n / math.sqrt(max(norm2, 1e-30 * modulus * n))
+    return Steps(eta / omega, eta * omega, 1.0)
