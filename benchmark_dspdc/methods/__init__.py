@@ -21,8 +21,7 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, RPDHG,
-        FISTA,
-        ASVRGSP,
+        FISTA, ASVRGSP,
     )
 }
 

@@ -194,7 +194,7 @@ class RPDHG(Method):
             self._restart(best, measure)
 
     def _root_gap(self, z):
-        """sqrt(P(x) - D(y)); half a pass, as A'y is kept, but counted as it is done: one."""
+        """sqrt(P(x) - D(y)), one pass."""
         problem = self.problem
         self._counters[0] += problem.operator.multiply_adds
         if len(problem.x_shape) > 1:
