@@ -27,7 +27,14 @@ from ..state.accelerated import (
     rescale,
 )
 from ..theory import steps as formulas
-from ..theory.coupling_constant import column_blocks_norm2, row_blocks_norm2
+from ..theory.coupling_constant import (
+    ESTIMATED_AND_WATCHED,
+    column_blocks_norm2,
+    quick_norms2,
+    row_blocks_norm2,
+    whole,
+)
+from .batches import Watch
 from .method import Method
 
 #: The factor of u is taken into u when it gets this small.
@@ -239,6 +246,8 @@ class PrimalAPCG(AcceleratedMethod):
     ----------
     q : int or float
         Block size, as a count or a fraction of p.
+    norms : {"estimated", "certified"}
+        Norms of blocks of columns, as for batches of `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -252,11 +261,18 @@ class PrimalAPCG(AcceleratedMethod):
     requires = (reg_prox,)
     _average_cost = staticmethod(primal_pair_cost)
 
-    def setup(self, seeds, q=1):
+    def setup(self, seeds, q=1, norms="estimated"):
         problem, (n, p) = self.problem, self.problem.shape
         start = None if self.start is None else self.start.x
         self._prepare(seeds, p, block_size(q, p, "q"), primal_pair, start)
-        norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
+        if norms == "certified":
+            norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
+        else:
+            norms2, kind = quick_norms2(
+                problem.operator, whole(n), self._blocks, False, self._raised
+            )
+        if kind == ESTIMATED_AND_WATCHED:
+            self._watch = Watch(whole(n), self._blocks, float(norms2.max()))
         moved = moduli_of(problem.reg, p)
         of_blocks = [moved[block] for block in self._blocks.blocks]
         low, high = (np.array([f(of) for of in of_blocks]) for f in (np.min, np.max))

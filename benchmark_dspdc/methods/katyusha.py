@@ -14,7 +14,7 @@ from ..model.regularizers import into_domain, reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Blended, begin_at, points_of, shown_point
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import EpochMethod, epoch_length
 
 
@@ -29,6 +29,10 @@ class Katyusha(EpochMethod):
     epoch : float
         Inner iterations from a snapshot, in units of the number of batches;
         the author uses 2.
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -41,8 +45,8 @@ class Katyusha(EpochMethod):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, epoch=2.0):
-        dual, whole, L, info = batches(self.problem, seeds, m)
+    def setup(self, seeds, m=1, epoch=2.0, norms="estimated"):
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         length = epoch_length(epoch, dual)
         tau1, tau2, alpha = formulas.katyusha(length, L, self.problem.lam)
         decay = 1.0 / (1.0 + alpha * self.problem.lam)

@@ -11,7 +11,7 @@ from ..model.regularizers import reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Mean, Nothing, total_of
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import EpochMethod, epoch_length
 
 
@@ -31,6 +31,10 @@ class SVRG(EpochMethod):
     snapshot : {"average", "last"}
         The next snapshot is the mean of the inner iterates, as the theorem
         has it, or the last of them.
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -42,11 +46,11 @@ class SVRG(EpochMethod):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, step=0.1, epoch=2.0, snapshot="average"):
+    def setup(self, seeds, m=1, step=0.1, epoch=2.0, snapshot="average", norms="estimated"):
         check_number(step, "step", 0.0, strict=True)
         choose(snapshot, ("average", "last"), "snapshot")
         averages = snapshot == "average"
-        dual, whole, L, info = batches(self.problem, seeds, m)
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         length = epoch_length(epoch, dual)
         steps = formulas.Steps(step / max(L, 1e-300), float("inf"), 0.0)
         loop = self._start(

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ..engine.checks import as_array
+from ..engine.meter import spend
 from ..engine.simd import aligned
 from ..engine.threads import single_threaded
 from .gram import (
@@ -62,10 +63,12 @@ class FactorizedOperator(NumbersOperator):
 
     @cached_property
     def row_norms2(self):
+        spend(sum(self.shape) * self.d ** 2)
         return quadratic_forms(self.U, gram(self.Vt))
 
     @cached_property
     def column_norms2(self):
+        spend(sum(self.shape) * self.d ** 2)
         return quadratic_forms(self.Vt, gram(self.U))
 
     def column_squares(self, weights):
@@ -127,6 +130,7 @@ class FactorizedOperator(NumbersOperator):
         n_blocks = len(blocks.starts) - 1
         if n * width * min(n_blocks * width, len(right)) > budget or n * n_blocks > 2e8:
             return None
+        spend(n * width * min(n_blocks * width, len(right)))
         out = np.empty((n, n_blocks))
         if n_blocks * width < len(right):
             for k, block in enumerate(blocks.blocks):

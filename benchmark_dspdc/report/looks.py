@@ -32,6 +32,7 @@ LOOKS = {
     "SVRG": ("#6BA52B", "circle"),
     "Katyusha": ("#005C42", "triangle-up"),
     "PDHG": ("#8C6D1F", "x"),
+    "RPDHG": ("#C9A227", "star"),
     "FISTA": ("#E69F00", "cross"),
 }
 

@@ -33,7 +33,7 @@ from ..engine.progress import tracked
 from ..engine.sampling import Partition
 from ..engine.threads import side_by_side, single_threaded
 from ..operators.gram import largest_norm2, top_eigenvalue
-from .block_sizes import estimated_norms2
+from .block_sizes import estimated_column_norms2, estimated_norms2
 
 #: Pairs of blocks whose norms are kept at most.
 MOST_PAIRS = 10 ** 7
@@ -46,6 +46,7 @@ GIVEN = "given"
 HEURISTIC = "heuristic, may lie below the true constant"
 ESTIMATED = "estimated from a sample of rows"
 ESTIMATED_BY_POWER = "estimated by power iteration, watched"
+ESTIMATED_AND_WATCHED = "estimated from a sample of rows, watched"
 
 
 class Constant(NamedTuple):
@@ -57,7 +58,9 @@ class Constant(NamedTuple):
     @property
     def is_bound(self):
         """Whether it is known to be at least the true constant, as the theorems ask."""
-        return self.kind not in (GIVEN, HEURISTIC, ESTIMATED, ESTIMATED_BY_POWER)
+        return self.kind not in (
+            GIVEN, HEURISTIC, ESTIMATED, ESTIMATED_BY_POWER, ESTIMATED_AND_WATCHED
+        )
 
 
 def least(bounds, what):
@@ -160,9 +163,7 @@ def pair_norms2(operator, dual, primal):
         if sums is not None and sums.shape[1] == shape[single_rows]:
             return sums[dual.order] if single_rows else sums[primal.order].T, "exact"
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
-        return np.array([
-            [top_eigenvalue(pairs.gram(k, l)) for l in range(shape[1])] for k in range(shape[0])
-        ]), "exact"
+        return norms2_of_pairs(pairs), "exact"
     rows, _ = row_blocks_norm2(operator, dual, each=True)
     columns, _ = column_blocks_norm2(operator, primal)
     bounds = np.minimum(rows[:, None], columns)
@@ -245,8 +246,7 @@ def row_blocks_norm2(operator, blocks, each):
         return partition_constant(operator, blocks, columns)
     pairs = operator.pairs(blocks, columns)
     if pairs.cost <= budget(operator):
-        every = tracked(range(pairs.shape[0]), "norms of batches")
-        return np.array([top_eigenvalue(pairs.gram(k, 0)) for k in every]), "exact"
+        return norms2_of_pairs(pairs)[:, 0], "exact"
     ones = np.ones(blocks.largest)
     frobenius = np.add.reduceat(operator.row_norms2[blocks.order], blocks.starts[:-1])
     bounds = [
@@ -264,8 +264,7 @@ def column_blocks_norm2(operator, blocks):
         return frobenius, "exact"
     pairs = operator.pairs(whole(operator.shape[0]), blocks)
     if pairs.cost <= budget(operator):
-        found = [top_eigenvalue(pairs.gram(0, k)) for k in range(pairs.shape[1])]
-        return np.array(found), "exact"
+        return norms2_of_pairs(pairs)[0], "exact"
     return np.minimum(frobenius, norm2(operator).value), "upper bounds"
 
 
@@ -277,7 +276,9 @@ def normalised_norms2(operator, blocks):
     number of rows; an upper bound of it where the Gram matrices are too large.
     """
     norms = np.sqrt(operator.row_norms2)
-    affordable = operator.pairs(blocks, whole(operator.shape[1])).cost <= budget(operator)
+    cost = operator.pairs(blocks, whole(operator.shape[1])).cost
+    affordable = cost <= budget(operator)
+    spend(cost if affordable else 0.0)
 
     def of_block(rows):
         rows = rows[norms[rows] > 0.0]
@@ -310,7 +311,58 @@ def sampled_norm2(operator, m, rng):
     count = SAMPLES if size < len(rows) else 1
     samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(count)]
     found = [operator.scaled_norm2(some, 1.0 / norms[some], exact=True) for some in samples]
+    one = Partition(np.array([0, size]), np.arange(size))
+    spend(count * operator.pairs(one, whole(operator.shape[1])).cost * size / operator.shape[0])
     return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
+
+
+#: What the norms of all blocks may cost before a method begins, in passes and multiply-adds.
+SET_UP_PASSES, LEAST_SET_UP = 2.0, 1e6
+
+
+def affordable(operator, pairs):
+    """Whether exact norms of these blocks are had before a user asks what takes so long."""
+    return pairs.cost <= max(SET_UP_PASSES * operator.multiply_adds, LEAST_SET_UP)
+
+
+@single_threaded
+def quick_norms2(operator, dual, primal, rows, raised=1.0):
+    """|A_I|^2 of the blocks of rows of `dual`, or |A^J|^2 of those of columns of `primal`.
+
+    Of the two partitions one is of a single block. Exact where that is cheap; else
+    estimates from a sample of rows, times `CAUTION` and `raised`, and no more than the Frobenius
+    norms. Returns the norms and what is known of them, `ESTIMATED_AND_WATCHED` for estimates.
+    """
+    blocks = dual if rows else primal
+    if blocks.largest * (1 if rows else operator.column_width) == 1:
+        norms2 = operator.row_norms2 if rows else operator.column_norms2
+        return norms2[blocks.order], "exact"
+    pairs = operator.pairs(dual, primal)
+    if affordable(operator, pairs):
+        return norms2_of_pairs(pairs).ravel(), "exact"
+    if rows:
+        lines, found = operator.row_norms2, estimated_norms2(operator, dual, primal)
+    else:
+        lines = operator.column_norms2
+        found = estimated_column_norms2(operator, dual, primal)
+    frobenius = np.add.reduceat(lines[blocks.order], blocks.starts[:-1])
+    return np.minimum(raised * CAUTION * found, frobenius), ESTIMATED_AND_WATCHED
+
+
+def norms2_of_pairs(pairs):
+    """|A_I^J|^2 of all pairs of blocks, of shape (r, s)."""
+    spend(pairs.cost)
+    return np.array([
+        [top_eigenvalue(pairs.gram(k, l)) for l in range(pairs.shape[1])]
+        for k in tracked(range(pairs.shape[0]), "norms of batches")
+    ])
+
+
+def ascent_step(operator, dual, primal, y):
+    """A step of `largest_norm2_below` from y: the new y, not normalised, its squared length."""
+    root = root_weights(operator)
+    x = _heaviest(primal, root * operator.rmatvec(y))
+    return _heaviest(dual, operator.matvec(root * _normalised(x)))
 
 
 def largest_norm2_below(operator, dual, primal, steps=20):
@@ -321,15 +373,13 @@ def largest_norm2_below(operator, dual, primal, steps=20):
     heaviest row and once at a random vector, and takes two passes a step at most.
     """
     n = operator.shape[0]
-    root = root_weights(operator)
     lengths = np.sqrt(operator.row_norms2)
     signs = np.where(np.random.default_rng(0).random(n) < 0.5, -1.0, 1.0)
     best = 0.0
     for y in (np.eye(1, n, int(lengths.argmax()))[0], lengths * signs):
         before = 0.0
         for _ in range(steps):
-            x = _heaviest(primal, root * operator.rmatvec(y))
-            y = _heaviest(dual, operator.matvec(root * _normalised(x)))
+            y = ascent_step(operator, dual, primal, y)
             value = float(y @ y)
             best = max(best, value)
             if value <= before * (1.0 + 1e-6):
