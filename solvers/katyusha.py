@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "Katyusha"
     method = "katyusha"
-    parameters = {"m": [1], "epoch": [2.0], "moduli": ["each"]}
+    parameters = {"m": [1], "epoch": [2.0], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

@@ -10,6 +10,7 @@ class Solver(MethodSolver):
     name = "SVRG"
     method = "svrg"
     parameters = {
-        "m": [1], "step": [0.1], "epoch": [2.0], "snapshot": ["average"], "moduli": ["each"],
+        "m": [1], "step": [0.1], "epoch": [2.0], "snapshot": ["average"],
+        "norms": ["estimated"], "moduli": ["each"],
     }
     requirements = []

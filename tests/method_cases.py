@@ -103,9 +103,9 @@ def of_rpdg(problem, algorithm, options, count):
     return authors.rpdg(problem, blocks, draws)
 
 
-def of_whole(run):
+def of_whole(run, **chosen):
     """Of a method that draws nothing."""
-    return lambda problem, algorithm, options, count: run(problem, count)
+    return lambda problem, algorithm, options, count: run(problem, count, **chosen)
 
 
 def entry_law(problem, operator, sampling):
@@ -222,8 +222,19 @@ CASES = {
     "apcg_primal blocks": Case("apcg_primal", dict(q=5), of_parts(authors.apcg_primal)),
     "asdca": Case("asdca", dict(m=1), of_asdca),
     "asdca batches": Case("asdca", dict(m=7), of_asdca),
-    "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
-    "fista": Case("fista", {}, of_whole(authors.fista)),
+    "pdhg": Case("pdhg", {}, of_whole(authors.pdhg_watched)),
+    "pdhg norm": Case("pdhg", dict(step="norm"), of_whole(authors.chambolle_pock_3)),
+    "rpdhg": Case("rpdhg", {}, of_whole(authors.restarted_pdhg)),
+    "rpdhg halpern alone": Case(
+        "rpdhg", dict(reflection=0.0, restarts=False, step="norm"),
+        of_whole(authors.halpern_pdhg),
+    ),
+    "rpdhg averages": Case(
+        "rpdhg", dict(halpern=False, step="norm"),
+        of_whole(authors.restarted_pdhg, halpern=False, exact=True),
+    ),
+    "fista": Case("fista", {}, of_whole(authors.fista_backtracking)),
+    "fista norm": Case("fista", dict(step="norm"), of_whole(authors.fista)),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),
     "asvrg_sp uniform": Case("asvrg_sp", dict(sampling="uniform"), of_asvrg_sp),
 }
