@@ -19,7 +19,7 @@ from .gram import (
     square_root,
     top_eigenvalue,
 )
-from .operator import NumbersOperator
+from .operator import SAMPLING_STEPS, NumbersOperator
 from .row_loops import DenseRows, multiply, multiply_transposed
 
 
@@ -148,6 +148,16 @@ class FactorizedOperator(NumbersOperator):
         if size >= len(right) or left.size * len(right) > budget:
             return float(norms2.max())
         return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
+
+    #: Passes that a sample of rows of A may take, which have to be formed, unless there are so few.
+    SAMPLING_PASSES, FEWEST = 4.5, 16
+
+    def sample_size(self, most):
+        allowed = self.SAMPLING_PASSES * self.multiply_adds / self.sample_cost(1)
+        return min(most, self.shape[0], max(self.FEWEST, int(allowed)))
+
+    def sample_cost(self, size):
+        return size * self.shape[1] * (self.d + 2.0 * SAMPLING_STEPS)
 
     def row_block(self, indices):
         """Rows of A, for small samples of them."""
