@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "APCG"
     method = "apcg"
-    parameters = {"m": [1], "norms": ["auto"], "moduli": ["each"]}
+    parameters = {"m": [1], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "APCG-primal"
     method = "apcg_primal"
-    parameters = {"q": [1], "moduli": ["each"]}
+    parameters = {"q": [1], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

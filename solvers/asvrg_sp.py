@@ -11,6 +11,6 @@ class Solver(MethodSolver):
     method = "asvrg_sp"
     parameters = {
         "sampling": ["nonuniform"], "batch": ["auto"], "acceleration": ["auto"],
-        "inner": ["single"], "moduli": ["each"],
+        "inner": ["single"], "norms": ["estimated"], "moduli": ["each"],
     }
     requirements = []

@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "FISTA"
     method = "fista"
-    parameters = {"moduli": ["each"]}
+    parameters = {"step": ["backtracking"], "moduli": ["each"]}
     requirements = []

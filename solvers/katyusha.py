@@ -6,5 +6,7 @@ class Solver(MethodSolver):
 
     name = "Katyusha"
     method = "katyusha"
-    parameters = {"m": [1], "epoch": [2.0], "step": ["theory"], "moduli": ["each"]}
+    parameters = {
+        "m": [1], "epoch": [2.0], "step": ["theory"], "norms": ["estimated"], "moduli": ["each"],
+    }
     requirements = []

@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "L-Katyusha"
     method = "l_katyusha"
-    parameters = {"m": [1], "probability": ["auto"], "moduli": ["each"]}
+    parameters = {"m": [1], "probability": ["auto"], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

@@ -9,5 +9,8 @@ class Solver(MethodSolver):
 
     name = "L-SVRG"
     method = "l_svrg"
-    parameters = {"m": [1], "step": ["theory"], "probability": ["auto"], "moduli": ["each"]}
+    parameters = {
+        "m": [1], "step": ["theory"], "probability": ["auto"], "norms": ["estimated"],
+        "moduli": ["each"],
+    }
     requirements = []

@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "PDHG"
     method = "pdhg"
-    parameters = {"moduli": ["each"]}
+    parameters = {"step": ["watched"], "moduli": ["each"]}
     requirements = []

@@ -10,6 +10,7 @@ class Solver(MethodSolver):
     name = "PURE-CD"
     method = "pure_cd"
     parameters = {
-        "m": [1], "probabilities": ["uniform"], "step_size_factor": [1.0], "moduli": ["each"],
+        "m": [1], "probabilities": ["uniform"], "step_size_factor": [1.0],
+        "norms": ["estimated"], "moduli": ["each"],
     }
     requirements = []

@@ -6,5 +6,5 @@ class Solver(MethodSolver):
 
     name = "RPDG"
     method = "rpdg"
-    parameters = {"m": [1], "sampling": ["authors"], "moduli": ["each"]}
+    parameters = {"m": [1], "sampling": ["authors"], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

@@ -12,6 +12,6 @@ class Solver(MethodSolver):
     method = "s2cd"
     parameters = {
         "m": [1], "q": [0.1], "step": [0.0625], "epoch": [2.0], "snapshot": ["average"],
-        "moduli": ["each"],
+        "norms": ["estimated"], "moduli": ["each"],
     }
     requirements = []

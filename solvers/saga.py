@@ -9,5 +9,5 @@ class Solver(MethodSolver):
 
     name = "SAGA"
     method = "saga"
-    parameters = {"m": [1], "step": ["third"], "moduli": ["each"]}
+    parameters = {"m": [1], "step": ["third"], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

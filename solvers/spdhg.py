@@ -10,5 +10,5 @@ class Solver(MethodSolver):
 
     name = "SPDHG"
     method = "spdhg"
-    parameters = {"m": [1], "adaptive": [False], "moduli": ["each"]}
+    parameters = {"m": [1], "adaptive": [False], "norms": ["estimated"], "moduli": ["each"]}
     requirements = []

@@ -11,6 +11,6 @@ class Solver(MethodSolver):
     method = "svrg"
     parameters = {
         "m": [1], "step": ["practice"], "epoch": ["auto"], "snapshot": ["average"],
-        "moduli": ["each"],
+        "norms": ["estimated"], "moduli": ["each"],
     }
     requirements = []

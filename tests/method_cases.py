@@ -131,9 +131,9 @@ def of_rpdg(problem, algorithm, options, count):
     return authors.rpdg(problem, blocks, draws)
 
 
-def of_whole(run):
+def of_whole(run, **chosen):
     """Of a method that draws nothing."""
-    return lambda problem, algorithm, options, count: run(problem, count)
+    return lambda problem, algorithm, options, count: run(problem, count, **chosen)
 
 
 def entry_law(problem, operator, sampling):
@@ -293,8 +293,6 @@ CASES = {
     "qning sdca batches": Case(
         "qning", dict(m=2, inner="sdca", order="permuted", memory=3), of_qning
     ),
-    "pdhg": Case("pdhg", {}, of_whole(authors.chambolle_pock_3)),
-    "fista": Case("fista", {}, of_whole(authors.fista)),
     "spdhg": Case("spdhg", dict(m=1), of_parts(authors.spdhg)),
     "spdhg batches": Case("spdhg", dict(m=7), of_parts(authors.spdhg)),
     "spdhg adaptive": Case("spdhg", dict(m=1, adaptive=True), of_parts(authors.adaptive_spdhg)),
@@ -304,6 +302,19 @@ CASES = {
     "s2cd": Case("s2cd", dict(m=4, q=5), of_s2cd),
     "s2cd columns": Case("s2cd", dict(m=13, q=2), of_s2cd),
     "s2cd last": Case("s2cd", dict(m=13, q=2, snapshot="last"), of_s2cd),
+    "pdhg": Case("pdhg", {}, of_whole(authors.pdhg_watched)),
+    "pdhg norm": Case("pdhg", dict(step="norm"), of_whole(authors.chambolle_pock_3)),
+    "rpdhg": Case("rpdhg", {}, of_whole(authors.restarted_pdhg)),
+    "rpdhg halpern alone": Case(
+        "rpdhg", dict(reflection=0.0, restarts=False, step="norm"),
+        of_whole(authors.halpern_pdhg),
+    ),
+    "rpdhg averages": Case(
+        "rpdhg", dict(halpern=False, step="norm"),
+        of_whole(authors.restarted_pdhg, halpern=False, exact=True),
+    ),
+    "fista": Case("fista", {}, of_whole(authors.fista_backtracking)),
+    "fista norm": Case("fista", dict(step="norm"), of_whole(authors.fista)),
     "asvrg_sp": Case("asvrg_sp", {}, of_asvrg_sp),
     "asvrg_sp uniform": Case("asvrg_sp", dict(sampling="uniform"), of_asvrg_sp),
 }

@@ -683,3 +683,169 @@ def asvrg_sp(problem, probabilities, batches, tau, length, epochs):
         near = (gamma * tau * ybar + gamma * (1 + tau) / sigma * cy) / rho
         y = np.array([dual_step(problem.loss, 0.0, b[i], near[i], rho) for i in range(n)])
         yield x, y
+
+
+# Estimates in place of norms -------------------------------------------------------------------
+
+def power_norm2(A, steps):
+    """|A y|^2 for a unit vector, from random signs by power iteration."""
+    y = np.where(np.random.default_rng(0).random(len(A)) < 0.5, -1.0, 1.0)
+    for _ in range(steps):
+        x = A.T @ y
+        y = A @ (x / np.linalg.norm(x))
+    return y @ y
+
+
+def fista_backtracking(problem, n_iterations):
+    """Beck & Teboulle's backtracking, L raised to what a trial shows, at least 1.25 times.
+
+    A restart makes L 0.9 times as large.
+    """
+    n = len(problem.b)
+    L = power_norm2(problem.A, 1) / (n * problem.gamma)
+    x = y = problem.first()
+    t = 1.0
+
+    def f(x):
+        return value(problem.loss, problem.A @ x, problem.b).mean()
+    for _ in range(n_iterations):
+        gradient = problem.A.T @ problem.slopes(y) / n
+        while True:
+            new = problem.prox(y - gradient / L, 1 / L)
+            step = new - y
+            if not step.any():
+                break
+            excess = f(new) - f(y) - gradient @ step
+            if excess <= 1e-10 * f(y):
+                excess = (problem.A.T @ problem.slopes(new) / n - gradient) @ step / 2
+            seen = 2 * excess / (step @ step)
+            if seen <= L * (1 + 1e-12):
+                break
+            L = max(seen, 1.25 * L)
+        if (y - new) @ (new - x) > 0:
+            t, L = 1.0, 0.9 * L
+        following = (1 + np.sqrt(1 + 4 * t ** 2)) / 2
+        y = new + (t - 1) / following * (new - x)
+        x, t = new, following
+        yield x, None
+
+
+class Watched:
+    """The norm by which steps are made: |A|^2, or an estimate that moves may raise."""
+
+    def __init__(self, problem, exact):
+        self.exact, self.raised = exact, 0
+        self.norm2 = np.linalg.norm(problem.A, 2) ** 2 if exact else (
+            1.3 * power_norm2(problem.A, 2)
+        )
+
+    def strained(self, dx, dy, A, tau, sigma, x, y):
+        """Whether PDLP's limit is passed: eta <= |dz|^2/(2 |dy' K dx|), in the norm of omega."""
+        n = len(A)
+        length2 = dx @ dx / tau + dy @ dy / sigma
+        if self.exact or length2 <= 1e-22 * (x @ x / tau + y @ y / sigma):
+            return False
+        strain = 2 * abs(dy @ A @ dx) / n / length2
+        if strain <= 1:
+            return False
+        self.norm2 *= 1.3 * strain ** 2
+        self.raised += 1
+        return True
+
+
+def all_dual_steps(problem, z, y, rho):
+    return np.array([
+        dual_step(problem.loss, z[i], problem.b[i], y[i], rho) for i in range(len(y))
+    ])
+
+
+def pdhg_watched(problem, n_iterations):
+    """`chambolle_pock_3` with an estimate of the norm."""
+    A, n, lam, delta = problem.A, len(problem.b), problem.lam, problem.gamma / len(problem.b)
+    norm = Watched(problem, False)
+    x, y, moved = problem.first(), np.zeros(n), 0.0 * problem.first()
+    for _ in range(n_iterations):
+        mu = 2 * np.sqrt(lam * delta) * n / np.sqrt(norm.norm2)
+        tau, sigma = mu / (2 * lam), mu / (2 * delta)
+        bar = x + moved / (1 + mu)
+        new_y = all_dual_steps(problem, A @ bar, y, n / sigma)
+        strained = norm.strained(moved, new_y - y, A, tau, sigma, x, new_y)
+        y = new_y
+        new = problem.prox(x - tau * A.T @ y / n, tau)
+        moved = 0.0 * x if strained else new - x
+        x = new
+        yield x, y
+
+
+def restarted_pdhg(problem, n_iterations, halpern=True, rho=1.0, restarts=True, exact=False):
+    """Halpern PDHG with reflection and restarts, or PDHG restarted to averages, by T(z)."""
+    A, n = problem.A, len(problem.b)
+    sufficient, necessary, artificial = (0.2, 0.8, 0.36) if halpern else (0.1, 0.9, 0.5)
+    norm, omega = Watched(problem, exact), np.sqrt(n * problem.lam / problem.gamma)
+    z = anchor = (problem.first(), np.zeros(n))
+    first = before = None
+    k, seen = 0, []
+    for total in range(1, n_iterations + 1):
+        eta = n / np.sqrt(norm.norm2)
+        tau, sigma = eta / omega, eta * omega
+        x, y = z
+        new_x = problem.prox(x - tau * A.T @ y / n, tau)
+        new_y = all_dual_steps(problem, A @ (2 * new_x - x), y, n / sigma)
+        dx, dy, step = new_x - x, new_y - y, (new_x, new_y)
+        yield step
+        if norm.strained(dx, dy, A, tau, sigma, new_x, new_y):
+            z = anchor = step
+            first, k, seen = None, 0, []
+            continue
+        if halpern:
+            measure = np.sqrt(dx @ dx / tau + dy @ dy / sigma - 2 * dy @ A @ dx / n)
+            candidate, look = step, True
+        else:
+            seen.append(step)
+            look, k = total % 16 == 0, k + 1
+            if look:
+                average = tuple(np.mean(part, axis=0) for part in zip(*seen, strict=True))
+                measure, candidate = min((
+                    (np.sqrt(problem.F(at[0]) - problem_dual(problem, at[1])), at)
+                    for at in (average, step)
+                ), key=lambda pair: pair[0])
+        due = False
+        if look and restarts:
+            if first is None:
+                first = measure
+            else:
+                due = measure <= sufficient * first or (
+                    measure > before and measure <= necessary * first
+                ) or k >= artificial * total
+            before = measure
+        if due:
+            lengths = [
+                np.linalg.norm(new - old) for new, old in zip(candidate, anchor, strict=True)
+            ]
+            omega = np.exp(0.5 * np.log(lengths[1] / lengths[0]) + 0.5 * np.log(omega))
+            z = anchor = candidate
+            first = before = None if halpern else measure
+            k, seen = 0, []
+        elif halpern:
+            z = tuple(
+                (k + 1) / (k + 2) * ((1 + rho) * at_step - rho * at) + start / (k + 2)
+                for at_step, at, start in zip(step, z, anchor, strict=True)
+            )
+            k += 1
+        else:
+            z = step
+
+
+def halpern_pdhg(problem, n_iterations):
+    """Halpern's iteration of T without reflection or restarts, |A| known."""
+    A, n = problem.A, len(problem.b)
+    tau = n / np.linalg.norm(A, 2) / np.sqrt(n * problem.lam / problem.gamma)
+    sigma = n ** 2 / np.linalg.norm(A, 2) ** 2 / tau
+    x = first = problem.first()
+    y = np.zeros(n)
+    for k in range(n_iterations):
+        new_x = problem.prox(x - tau * A.T @ y / n, tau)
+        new_y = all_dual_steps(problem, A @ (2 * new_x - x), y, n / sigma)
+        yield new_x, new_y
+        x = ((k + 1) * new_x + first) / (k + 2)
+        y = (k + 1) / (k + 2) * new_y

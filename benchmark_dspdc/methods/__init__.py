@@ -16,6 +16,7 @@ from .pdhg import PDHG
 from .pure_cd import PureCD
 from .qning import QNing
 from .rpdg import RPDG
+from .rpdhg import RPDHG
 from .s2cd import S2CD
 from .saga import SAGA
 from .sdca import SDCA
@@ -27,7 +28,7 @@ from .svrg import SVRG
 METHODS = {
     cls.name: cls for cls in (
         DSPDC, SPDC, SDCA, ASDCA, APCG, PrimalAPCG, SAGA, SVRG, Katyusha, RPDG, PDHG, FISTA,
-        ASVRGSP, PureCD, SPDHG, LSVRG, LKatyusha, SDNA, S2CD, QNing,
+        ASVRGSP, PureCD, SPDHG, RPDHG, LSVRG, LKatyusha, SDNA, S2CD, QNing,
     )
 }
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.checks import choose
 from ..engine.dispatch import generic, index, runner
 from ..engine.kernel_cache import njit
 from ..engine.sampling import block_size, draw, generator, partition
@@ -32,18 +31,18 @@ from ..theory import steps as formulas
 from ..theory.block_sizes import estimated_norms2
 from ..theory.coupling_constant import (
     ESTIMATED,
+    ESTIMATED_AND_WATCHED,
+    affordable,
     column_blocks_norm2,
-    norms_are_cheap,
+    quick_norms2,
     row_blocks_norm2,
     whole,
 )
+from .batches import Watch
 from .method import Method
 
 #: The factor of u is taken into u when it gets this small.
 SMALLEST = 1e-80
-
-#: How norms of blocks are found; see `APCG`.
-NORMS = ("auto", "certified", "sampled")
 
 #: Where they are estimates: epochs until the gap is looked at first and between looks later,
 #: which take a pass each.
@@ -222,12 +221,12 @@ class APCG(AcceleratedMethod):
     m : int or float
         Block size, as a count or a fraction of n. The authors' method is for
         blocks; those of a random partition are drawn.
-    norms : {"auto", "certified", "sampled"}
-        The norms |A_I| of blocks: exact or upper bounds, as the theory asks, or
-        estimates from a sample of rows. With these the gap is watched; if it does
-        not fall, the run goes back to the best y with |A_I|^2 twice as large, the
-        Frobenius norm at most, which is always enough. "auto" is "certified" where
-        that takes at most 4 passes or 1e7 multiply-adds. All the same for m = 1.
+    norms : {"estimated", "certified"}
+        The norms |A_I| of blocks: exact where they take at most 3 passes, and else
+        estimated from a sample of rows; or exact or upper bounds in any case, as the
+        theory asks. With estimates the gap is watched; if it does not fall, the run
+        goes back to the best y with |A_I|^2 twice as large, the Frobenius norm at
+        most, which is always enough. Single rows are exact.
 
     Notes
     -----
@@ -243,19 +242,13 @@ class APCG(AcceleratedMethod):
     requires = (dual_prox, nearest_in_domain)
     _average_cost = staticmethod(dual_pair_cost)
 
-    @classmethod
-    def validate(cls, problem, **options):
-        super().validate(problem, **options)
-        choose(options.get("norms", "auto"), NORMS, "norms")
-
-    def setup(self, seeds, m=1, norms="auto"):
-        choose(norms, NORMS, "norms")
+    def setup(self, seeds, m=1, norms="estimated"):
         problem, (n, p) = self.problem, self.problem.shape
         start = None if self.start is None else self.start.y
         self._prepare(seeds, n, block_size(m, n, "m"), dual_pair, start)
         operator, blocks = problem.operator, self._blocks
-        cheap = norms != "sampled" and norms_are_cheap(operator, blocks)
-        if blocks.largest == 1 or cheap or norms == "certified":
+        exact = norms == "certified" or blocks.largest == 1
+        if exact or affordable(operator, operator.pairs(blocks, whole(p))):
             norms2, kind = row_blocks_norm2(operator, blocks, each=True)
             self._most = norms2
         else:
@@ -335,6 +328,8 @@ class PrimalAPCG(AcceleratedMethod):
     ----------
     q : int or float
         Block size, as a count or a fraction of p.
+    norms : {"estimated", "certified"}
+        Norms of blocks of columns, as for batches of `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -348,11 +343,18 @@ class PrimalAPCG(AcceleratedMethod):
     requires = (reg_prox,)
     _average_cost = staticmethod(primal_pair_cost)
 
-    def setup(self, seeds, q=1):
+    def setup(self, seeds, q=1, norms="estimated"):
         problem, (n, p) = self.problem, self.problem.shape
         start = None if self.start is None else self.start.x
         self._prepare(seeds, p, block_size(q, p, "q"), primal_pair, start)
-        norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
+        if norms == "certified":
+            norms2, kind = column_blocks_norm2(problem.operator, self._blocks)
+        else:
+            norms2, kind = quick_norms2(
+                problem.operator, whole(n), self._blocks, False, self._raised
+            )
+        if kind == ESTIMATED_AND_WATCHED:
+            self._watch = Watch(whole(n), self._blocks, float(norms2.max()))
         moved = moduli_of(problem.reg, p)
         of_blocks = [moved[block] for block in self._blocks.blocks]
         low, high = (np.array([f(of) for of in of_blocks]) for f in (np.min, np.max))

@@ -19,7 +19,16 @@ from ..engine.sampling import generator
 from ..model.losses import dual_prox
 from ..model.regularizers import augmented, moduli_of
 from ..state.single_entries import EpochPoint, add_entries, entries_of, primal_move
-from ..theory.coupling_constant import norm2
+from ..theory.coupling_constant import (
+    CAUTION,
+    ESTIMATED_AND_WATCHED,
+    Constant,
+    affordable,
+    estimated_norm2,
+    norm2,
+    whole,
+)
+from .batches import Watch
 from .method import Method
 
 #: What an iteration is taken to cost when tau and the batch are chosen, in multiply-adds of a
@@ -176,6 +185,9 @@ class ASVRGSP(Method):
     inner : {"single", "theorem"}
         An outer step is a single epoch, longer the larger tau is, or as many
         epochs as make the most of what is proved for any M.
+    norms : {"estimated", "certified"}
+        |A|^2 by two steps of power iteration, watched as batches are by
+        `benchmark_dspdc.methods.saga.SAGA`; or a certified bound.
 
     Notes
     -----
@@ -226,13 +238,20 @@ class ASVRGSP(Method):
     requires = (dual_prox,)
 
     def setup(self, seeds, sampling="nonuniform", batch="auto", acceleration="auto",
-              inner="single"):
+              inner="single", norms="estimated"):
         choose(inner, ("single", "theorem"), "inner")
         choose(sampling, ("nonuniform", "uniform"), "sampling")
         problem, (n, p) = self.problem, self.problem.shape
         numbers = len(problem.x_shape) == 1
         found = entries_of(problem.operator, sampling == "nonuniform")
-        norm = norm2(problem.operator)
+        pairs = problem.operator.pairs(whole(n), whole(p))
+        if norms == "certified" or affordable(problem.operator, pairs):
+            norm = norm2(problem.operator)
+        else:
+            norm = Constant(
+                self._raised * CAUTION * estimated_norm2(problem.operator), ESTIMATED_AND_WATCHED
+            )
+            self._watch = Watch(whole(n), whole(p), norm.value)
         scale = n * problem.lam * problem.gamma
         L2 = norm.value / scale
         entry_cost, pass_cost = found.cost + ENTRY, problem.operator.multiply_adds

@@ -34,6 +34,7 @@ class EpochMethod(LoopMethod):
 
     def _begin_epochs(self, length):
         self._length = self._inner = length
+        self._fresh = True
         self.info.update(epoch=length)
 
     @abstractmethod
@@ -42,11 +43,13 @@ class EpochMethod(LoopMethod):
 
     def _run(self, n_iterations):
         self._loop.advance(0)
-        if self.iterations == 0:
+        if self._fresh:
             self._loop.settle()
-        self._in_epochs(
-            n_iterations, lambda done: self._new_epoch(first=self.iterations + done == 0)
-        )
+        self._in_epochs(n_iterations, self._begin_epoch)
+
+    def _begin_epoch(self, done):
+        self._new_epoch(self._fresh)
+        self._fresh = False
 
     def _inner_iterations(self, count):
         self._loop.advance(count)
@@ -76,7 +79,7 @@ class Loopless(EpochMethod):
             probability, "probability", LEAST_PROBABILITY, high=1.0
         )
         self._coins = np.random.default_rng(seeds.spawn(1)[0])
-        self._length = self._inner = 0
+        self._length, self._inner, self._fresh = 0, 0, True
         self.info.update(probability=self._probability)
         return self._probability
 

@@ -14,7 +14,7 @@ from ..model.regularizers import into_domain, reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Blended, begin_at, points_of, shown_point
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import EpochMethod, check_step, epoch_length
 
 
@@ -61,6 +61,10 @@ class Katyusha(ThreePoints):
         As if L were that many times smaller; tau1 alpha is step/(3L). The theory is
         1, and the default: in his experiments the author tunes this rate, and no
         other number, on each data set. So there is no number for "practice".
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -82,9 +86,9 @@ class Katyusha(ThreePoints):
                 "give a number, 1 being the theory's"
             )
 
-    def setup(self, seeds, m=1, epoch=2.0, step="theory"):
+    def setup(self, seeds, m=1, epoch=2.0, step="theory", norms="estimated"):
         step = check_step(step, formulas.KATYUSHA)
-        dual, whole, L, info = batches(self.problem, seeds, m)
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         length = epoch_length(epoch, dual)
         tau1, tau2, alpha = formulas.katyusha(length, L / step, self.problem.lam)
         self._start_points(seeds, dual, whole, tau1, tau2, alpha)

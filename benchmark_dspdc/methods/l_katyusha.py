@@ -11,7 +11,7 @@ JMLR 22(112), 2021 (with a proximal step).
 
 from ..model.regularizers import reg_prox
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import Loopless
 from .katyusha import ThreePoints
 
@@ -27,6 +27,8 @@ class LKatyusha(Loopless, ThreePoints):
     probability : "auto" or float
         With which an iteration renews the snapshot, by the y from before its
         step; "auto" is 1/r, r being the number of batches, as the authors have it.
+    norms : {"estimated", "certified"}
+        Of batches, as for `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -43,8 +45,8 @@ class LKatyusha(Loopless, ThreePoints):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, probability="auto"):
-        dual, whole, L, info = batches(self.problem, seeds, m)
+    def setup(self, seeds, m=1, probability="auto", norms="estimated"):
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         probability = self._begin_coins(seeds, probability, dual.inverse_probability)
         theta1, theta2, step = formulas.l_katyusha(probability, L, self.problem.lam)
         # The kernels are Katyusha's: they add up its weighted total too, which nobody reads.

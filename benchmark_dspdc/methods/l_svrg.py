@@ -13,7 +13,7 @@ from ..model.regularizers import reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Nothing
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import Loopless, check_step
 
 
@@ -30,6 +30,8 @@ class LSVRG(Loopless):
     probability : "auto" or float
         With which an iteration renews the snapshot, by the x from before its
         step; "auto" is 1/r, r being the number of batches, as the authors have it.
+    norms : {"estimated", "certified"}
+        Of batches, as for `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -44,9 +46,9 @@ class LSVRG(Loopless):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, step="theory", probability="auto"):
+    def setup(self, seeds, m=1, step="theory", probability="auto", norms="estimated"):
         step = check_step(step, formulas.L_SVRG)
-        dual, whole, L, info = batches(self.problem, seeds, m)
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         self._begin_coins(seeds, probability, dual.inverse_probability)
         steps = formulas.Steps(step / max(L, 1e-300), float("inf"), 0.0)
         loop = self._start(seeds, dual, whole, steps, kind=Nothing.kind)

@@ -1,11 +1,13 @@
 """What every method is: an object that advances and can be looked at."""
 
+import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.checks import as_array, choose, is_auto
+from ..engine.meter import metered
 from ..engine.sampling import block_size
 from ..engine.threads import single_threaded
 from ..model.losses import (
@@ -30,6 +32,16 @@ CERTIFIED = (
     loss_value, loss_derivative, loss_conjugate, reg_modulus, coordinate_value,
     coordinate_conjugate, reg_conjugate_gradient,
 )
+
+
+#: Passes until the norms of batches are looked at for the first time, and how many times as many
+#: until the next time: a look is a pass.
+FIRST_LOOK, LOOKS = 4, 4
+
+
+#: How the norms of batches are had: exact where that is cheap and else estimated and watched, or
+#: exact or bounded from above in any case.
+NORMS = ("estimated", "certified")
 
 
 def check_requirements(cls, problem):
@@ -103,7 +115,9 @@ class Method(ABC):
     x, y : ndarray
         The current pair (copies); y is None for a method that has none.
     info : dict
-        What was chosen: block sizes, constants, step sizes.
+        What was chosen: block sizes, constants, step sizes; and ``set_up_passes`` and
+        ``set_up_seconds`` of the set-up. What an operator keeps of norms counts for the first
+        method that asks for it.
     iterations : int
     predicted_rate : float
         What a published theorem promises for this run: its bound goes down by the factor
@@ -121,6 +135,9 @@ class Method(ABC):
     #: Whether the method has an x of its own, and not only one that belongs to its y.
     moves_x = True
 
+    #: What watches over norms that were estimated, and by how much it has raised them.
+    _watch, _raised = None, 1.0
+
     #: Block sizes for which "auto" may be given.
     chooses = ()
 
@@ -135,7 +152,19 @@ class Method(ABC):
         self.info = {}
         # multiply-adds with A, coordinate updates (primal plus dual), eigendecompositions
         self._counters = np.zeros(3, dtype=np.int64)
-        self.setup(np.random.SeedSequence(seed), **options)
+        self._seed, self._options = seed, options
+        begun = time.perf_counter()
+        with metered() as spent:
+            self._set_up()
+        work = (sum(spent) + float(self._counters[0])) / self.problem.operator.multiply_adds
+        self.info.update(set_up_passes=work, set_up_seconds=time.perf_counter() - begun)
+
+    def _set_up(self):
+        self._watch = None
+        self.setup(np.random.SeedSequence(self._seed), **self._options)
+        if self._watch is not None:
+            until = max(1, round(FIRST_LOOK * self.iterations_per_pass))
+            self._watch.next = self.iterations + until
 
     @classmethod
     def validate(cls, problem, **options):
@@ -143,6 +172,8 @@ class Method(ABC):
         n, p = problem.shape
         check_requirements(cls, problem)
         choose(options.get("moduli", "each"), ("each", "least"), "moduli")
+        if "norms" in options:
+            choose(options["norms"], NORMS, "norms")
         for name, total in (("m", n), ("q", p)):
             if name in options and not (name in cls.chooses and is_auto(options[name])):
                 block_size(options[name], total, name)
@@ -177,8 +208,35 @@ class Method(ABC):
 
     def advance(self, n_iterations):
         """Do that many iterations; 0 only makes sure that everything is compiled."""
-        self._run(n_iterations)
-        self.iterations += n_iterations
+        if self._watch is None or n_iterations == 0:
+            self._run(n_iterations)
+            self.iterations += n_iterations
+            return
+        while n_iterations > 0:
+            count = n_iterations
+            if self._watch is not None:
+                count = min(count, self._watch.next - self.iterations)
+            self._run(count)
+            self.iterations += count
+            n_iterations -= count
+            if self._watch is not None and self.iterations == self._watch.next:
+                self._look()
+
+    def _look(self):
+        """Watch the norms of batches; if one is too small, begin anew from here with larger."""
+        watch = self._watch
+        self._counters[0] += self.problem.operator.multiply_adds
+        if watch.holds(self.problem.operator):
+            watch.next *= LOOKS
+            return
+        x, y = self.x, self.y
+        self.start = Start(x, self.problem.dual_from_primal(x) if y is None else y)
+        if y is None:
+            self._counters[0] += self.problem.operator.multiply_adds // 2
+        self._raised *= watch.factor
+        self.info["raised"] = self._raised
+        with single_threaded:
+            self._set_up()
 
     def _in_epochs(self, n_iterations, begin):
         """Do iterations of `_length` an epoch; `begin(done)` is called before each epoch."""

@@ -18,8 +18,8 @@ from ..model.regularizers import reg_prox
 from ..state import touched_state
 from ..state.iteration import Ascent
 from ..theory import steps as formulas
-from ..theory.coupling_constant import row_blocks_norm2
 from ..theory.importance import PROBABILITIES
+from .batches import watched_norms2
 from .dual_ascent import BatchLoop, DualAscentMethod, Epochs, dual_blocks
 
 
@@ -42,6 +42,8 @@ class PureCD(DualAscentMethod):
     step_size_factor : float
         Multiplies tau and divides sigma, as in the authors' code. 1 balances
         the moduli of both sides; the authors' 1 balances norms alone.
+    norms : {"estimated", "certified"}
+        Of blocks, as for `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -90,12 +92,13 @@ class PureCD(DualAscentMethod):
         choose(options.get("probabilities", "uniform"), PROBABILITIES, "probabilities")
         check_number(options.get("step_size_factor", 1.0), "step_size_factor", 0.0, strict=True)
 
-    def setup(self, seeds, m=1, probabilities="uniform", step_size_factor=1.0):
+    def setup(self, seeds, m=1, probabilities="uniform", step_size_factor=1.0,
+              norms="estimated"):
         choose(probabilities, PROBABILITIES, "probabilities")
         factor = check_number(step_size_factor, "step_size_factor", 0.0, strict=True)
         problem, (n, _) = self.problem, self.problem.shape
         blocks = dual_blocks(n, m, np.random.default_rng(seeds.spawn(1)[0]))
-        norms2, kind = row_blocks_norm2(problem.operator, blocks, each=True)
+        norms2, kind = watched_norms2(self, blocks, norms)
         shares = np.full(len(norms2), 1.0 / len(norms2))
         choice = Epochs(np.arange(len(norms2)), False)
         if probabilities == "importance":

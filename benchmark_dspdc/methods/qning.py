@@ -21,7 +21,7 @@ from ..model.regularizers import into_domain
 from ..state.iteration import Difference
 from ..state.trackers import Nothing
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .dual_ascent import DualAscent
 from .epochs import LONGEST_EPOCH
 from .loop import Loop
@@ -80,10 +80,11 @@ class InnerSVRG:
 
     y = None
 
-    def __init__(self, problem, kappa, seeds, m, order, step, counters, start):
+    def __init__(self, method, kappa, seeds, m, order, step):
+        problem, counters = method.problem, method._counters
         self._kappa, self._centre = kappa, np.zeros(problem.x_shape)
         inner = problem.augmented(kappa).tilted()
-        dual, whole, L, self.info = batches(inner, seeds, m)
+        dual, whole, L, self.info = watched_batches(method, seeds, m, "estimated", problem=inner)
         # Beyond 1/lam a longer step only moves rounding errors.
         tau = min(step / max(L, 1e-300), 1e15 / inner.lam)
         steps = formulas.Steps(tau, float("inf"), 0.0)
@@ -123,10 +124,11 @@ class InnerSVRG:
 class InnerSDCA:
     """SDCA on the same, where y goes on from its last value."""
 
-    def __init__(self, problem, kappa, seeds, m, order, step, counters, start):
+    def __init__(self, method, kappa, seeds, m, order, step):
+        problem, start = method.problem, method.start
         self._kappa, self._centre = kappa, np.zeros(problem.x_shape)
         self.ascent = DualAscent(
-            problem.augmented(kappa), seeds, m, "auto", order, "uniform", counters,
+            problem.augmented(kappa), seeds, m, "auto", order, "uniform", method._counters,
             None if start is None else start.y,
         )
         self.info = self.ascent.info
@@ -210,7 +212,7 @@ class QNing(Method):
         step = check_number(step, "step", 0.0, strict=True)
         R2 = float(problem.operator.row_norms2.max())
         self._kappa = formulas.qning(problem.shape[0], R2, problem.gamma, share, problem.lam)
-        self._inner = kind(problem, self._kappa, seeds, m, order, step, self._counters, self.start)
+        self._inner = kind(self, self._kappa, seeds, m, order, step)
         self._length = self._left = max(1, round(epoch * self._inner.r))
         self._trial = np.zeros(problem.x_shape) if self.start is None else self.start.x.copy()
         self._at, self._eta = None, 0.0

@@ -13,7 +13,7 @@ from ..engine.sampling import weighted
 from ..model.regularizers import reg_prox
 from ..state.iteration import Averaged
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .loop import LoopMethod
 
 
@@ -27,6 +27,10 @@ class RPDG(LoopMethod):
         one of the functions that the theory sums.
     sampling : {"authors", "uniform"}
         Batches drawn half uniformly and half by their smoothness, or uniformly.
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -40,10 +44,12 @@ class RPDG(LoopMethod):
     family = "primal-dual"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, sampling="authors"):
+    def setup(self, seeds, m=1, sampling="authors", norms="estimated"):
         choose(sampling, ("authors", "uniform"), "sampling")
         uniform = sampling == "uniform"
-        dual, whole, L, info = batches(self.problem, seeds, m, each=not uniform)
+        dual, whole, L, info = watched_batches(
+            self, seeds, m, norms, each=not uniform
+        )
         r, lam = dual.inverse_probability, self.problem.lam
         shares = np.full(int(r), L) / r if uniform else L / r
         tau, eta, alpha = formulas.rpdg(r, shares, lam, uniform)

@@ -10,13 +10,10 @@ descent method. NIPS 2014 (MRBCD: with blocks, batches and a proximal step).
 
 import numpy as np
 
-from ..engine.checks import check_number, choose
+from ..engine.checks import check_number
 from ..engine.sampling import block_size, partition
 from ..model.regularizers import reg_prox
-from ..state.iteration import Difference
-from ..state.trackers import Mean, Nothing, total_of
-from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import LONGEST_EPOCH, epoch_length
 from .svrg import SVRG
 
@@ -43,6 +40,8 @@ class S2CD(SVRG):
     snapshot : {"average", "last"}
         The next snapshot is the mean of the inner iterates, as MRBCD has it, or the last of
         them (S2CD, after a random number of steps).
+    norms : {"estimated", "certified"}
+        Of batches, as for `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -62,20 +61,14 @@ class S2CD(SVRG):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, q=0.1, step=0.0625, epoch=2.0, snapshot="average"):
+    def setup(self, seeds, m=1, q=0.1, step=0.0625, epoch=2.0, snapshot="average",
+              norms="estimated"):
         check_number(step, "step", 0.0, strict=True)
         check_number(epoch, "epoch", 0.0, strict=True, high=LONGEST_EPOCH)
-        choose(snapshot, ("average", "last"), "snapshot")
-        averages, p = snapshot == "average", self.problem.shape[1]
-        dual, _, L, info = batches(self.problem, seeds, m)
+        dual, _, L, info = watched_batches(self, seeds, m, norms)
+        p = self.problem.shape[1]
         rng = np.random.default_rng(seeds.spawn(1)[0])
         primal = partition(p, block_size(q, p, "q"), rng)
         length = epoch_length(min(epoch * primal.inverse_probability, LONGEST_EPOCH), dual)
-        steps = formulas.Steps(step / max(L, 1e-300), float("inf"), 0.0)
-        loop = self._start(
-            seeds, dual, primal, steps, kind=Mean.kind if averages else Nothing.kind
-        )
-        self._tracker = Mean(total_of(loop.state)) if averages else Nothing()
-        loop.rule = Difference(self.problem.loss, self._tracker)
-        self._begin_epochs(length)
-        self.info.update(info, step=step, snapshot=snapshot)
+        self._start_epochs(seeds, dual, primal, step / max(L, 1e-300), length, snapshot)
+        self.info.update(info, step=step)

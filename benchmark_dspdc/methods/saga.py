@@ -9,7 +9,7 @@ method with support for non-strongly convex composite objectives. NIPS 2014.
 from ..engine.checks import check_number, choose
 from ..state.lazy import Plain
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .loop import LoopMethod
 
 
@@ -26,6 +26,10 @@ class SAGA(LoopMethod):
         1/(3L), which adapts to any strong convexity, or 1/(2(lam r + L + lam))
         for lam known, r being the number of batches. In the authors' second
         analysis the l2 term is part of the losses; its exact gradient is used.
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -37,8 +41,8 @@ class SAGA(LoopMethod):
     name = "saga"
     family = "variance reduced"
 
-    def setup(self, seeds, m=1, step="third"):
-        dual, whole, L, info = batches(self.problem, seeds, m)
+    def setup(self, seeds, m=1, step="third", norms="estimated"):
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         r, lam = dual.inverse_probability, self.problem.lam
         if isinstance(step, str):
             choose(step, formulas.SAGA, "step")

@@ -15,7 +15,8 @@ import numpy as np
 from ..engine.checks import check_flag
 from ..state.lazy import Plain
 from ..theory import steps as formulas
-from .batches import batches
+from ..theory.coupling_constant import ESTIMATED_AND_WATCHED
+from .batches import watched_batches
 from .loop import LoopMethod
 
 #: The rule of the adaptive steps: how far apart the residuals may be, the first change of the
@@ -38,6 +39,8 @@ class SPDHG(LoopMethod):
         True: their steps for any convex problem, theta = 1, which need no modulus, but start
         in the ratio of the moduli. The ratio then follows the residuals, by rule (a) of the
         second paper.
+    norms : {"estimated", "certified"}
+        Of batches, as for `benchmark_dspdc.methods.saga.SAGA`.
 
     Notes
     -----
@@ -67,16 +70,17 @@ class SPDHG(LoopMethod):
     #: Iterations from one observation to the next; None without.
     _period = None
 
-    def setup(self, seeds, m=1, adaptive=False):
+    def setup(self, seeds, m=1, adaptive=False, norms="estimated"):
         adaptive = check_flag(adaptive, "adaptive")
         n, lam, gamma = self.problem.shape[0], self.problem.lam, self.problem.gamma
-        dual, whole, L, info = batches(self.problem, seeds, m, each=adaptive)
+        dual, whole, L, info = watched_batches(self, seeds, m, norms, each=adaptive)
         r = dual.inverse_probability
         self.info.update(info, adaptive=adaptive)
         options, norms2 = dict(kind=Plain(), extrapolated="y"), L * gamma * n / r
         if not adaptive:
             steps = formulas.spdhg(n, r, norms2, lam, gamma)
-            self.info.update(rate=1.0 - steps.theta)
+            if info["L_kind"] != ESTIMATED_AND_WATCHED:
+                self.info.update(rate=1.0 - steps.theta)
             self._start(seeds, dual, whole, steps, **options)
             return
         tau, sigma, theta = formulas.spdhg_plain(n, r, np.sqrt(norms2), lam, gamma)

@@ -11,7 +11,7 @@ from ..model.regularizers import reg_prox
 from ..state.iteration import Difference
 from ..state.trackers import Mean, Nothing, total_of
 from ..theory import steps as formulas
-from .batches import batches
+from .batches import watched_batches
 from .epochs import LONGEST_EPOCH, EpochMethod, check_step, epoch_length
 
 
@@ -33,6 +33,10 @@ class SVRG(EpochMethod):
     snapshot : {"average", "last"}
         The next snapshot is the mean of the inner iterates, as the theorem
         has it, or the last of them.
+    norms : {"estimated", "certified"}
+        Norms of batches, where exact ones take more than two passes: estimated from a sample of
+        rows, and raised if power iteration, a step now and then, finds a larger one; or exact or
+        bounded from above, which can take longer than the run. Single rows are exact.
 
     Notes
     -----
@@ -44,25 +48,30 @@ class SVRG(EpochMethod):
     family = "variance reduced"
     requires = (reg_prox,)
 
-    def setup(self, seeds, m=1, step="practice", epoch="auto", snapshot="average"):
+    def setup(self, seeds, m=1, step="practice", epoch="auto", snapshot="average",
+              norms="estimated"):
         size = check_step(step, formulas.SVRG)
-        choose(snapshot, ("average", "last"), "snapshot")
-        averages = snapshot == "average"
-        dual, whole, L, info = batches(self.problem, seeds, m)
+        dual, whole, L, info = watched_batches(self, seeds, m, norms)
         if is_auto(epoch):
             epoch = formulas.SVRG_EPOCH
             if step == "theory":
                 epoch = formulas.svrg_epoch(dual.inverse_probability, L, self.problem.lam)
                 epoch = min(max(epoch, 1e-300), 0.5 * LONGEST_EPOCH)
         length = epoch_length(epoch, dual)
-        steps = formulas.Steps(size / max(L, 1e-300), float("inf"), 0.0)
+        self._start_epochs(seeds, dual, whole, size / max(L, 1e-300), length, snapshot)
+        self.info.update(info, step=size)
+
+    def _start_epochs(self, seeds, dual, primal, tau, length, snapshot):
+        """Begin a loop whose snapshots are the mean of an epoch's iterates or the last of them."""
+        averages = choose(snapshot, ("average", "last"), "snapshot") == "average"
+        steps = formulas.Steps(tau, float("inf"), 0.0)
         loop = self._start(
-            seeds, dual, whole, steps, kind=Mean.kind if averages else Nothing.kind
+            seeds, dual, primal, steps, kind=Mean.kind if averages else Nothing.kind
         )
         self._tracker = Mean(total_of(loop.state)) if averages else Nothing()
         loop.rule = Difference(self.problem.loss, self._tracker)
         self._begin_epochs(length)
-        self.info.update(info, step=size, snapshot=snapshot)
+        self.info.update(snapshot=snapshot)
 
     def _new_epoch(self, first):
         self._loop.settle()

@@ -1,4 +1,4 @@
-"""A' phi'(A x), in one reading of A where it is stored."""
+"""A' phi'(A x), and A' of a dual step at A x, in one reading of A where it is stored."""
 
 from functools import singledispatch
 
@@ -15,7 +15,7 @@ from ..operators.row_loops import (
     rows_axpy,
     rows_dot,
 )
-from .losses import derivative_all, loss_derivative
+from .losses import derivative_all, dual_prox, loss_derivative
 
 
 @singledispatch
@@ -57,4 +57,45 @@ def _gradient_of_rows(rows, loss, b, v, out, buffer):
         rows_dot(rows, None, lo, hi, v, buffer)
         for k in range(hi - lo):
             buffer[k] = loss_derivative(loss, buffer[k], b[lo + k])
+        rows_axpy(rows, None, lo, hi, buffer, out)
+
+
+@singledispatch
+def dual_step_gradient(operator, loss, b, x, y, rho):
+    """A'y for the y after a step of all dual coordinates at A x; y is changed in place."""
+    raise TypeError(f"{type(operator).__name__} is not an operator")
+
+
+@dual_step_gradient.register(Operator)
+def dual_step_in_two_products(operator, loss, b, x, y, rho):
+    dual_steps(loss, operator.matvec(x), b, y, rho)
+    return operator.rmatvec(y)
+
+
+@dual_step_gradient.register(StoredOperator)
+def dual_step_of_stored(operator, loss, b, x, y, rho):
+    out = np.empty(operator.shape[1])
+    _dual_step_of_rows(operator.rows, loss, b, x, y, rho, out, np.empty(TILE))
+    return out
+
+
+@njit
+def dual_steps(loss, z, b, y, rho):
+    """`dual_prox` of all coordinates, z being the products."""
+    for i in range(y.shape[0]):
+        y[i] = dual_prox(loss, i, z[i], b[i], y[i], rho)
+
+
+@njit
+def _dual_step_of_rows(rows, loss, b, x, y, rho, out, buffer):
+    """The same as `_gradient_of_rows`, with a dual step in the place of the derivative."""
+    out[:] = 0.0
+    n = b.shape[0]
+    for lo in range(0, n, buffer.shape[0]):
+        hi = min(lo + buffer.shape[0], n)
+        rows_dot(rows, None, lo, hi, x, buffer)
+        for k in range(hi - lo):
+            i = lo + k
+            y[i] = dual_prox(loss, i, buffer[k], b[i], y[i], rho)
+            buffer[k] = y[i]
         rows_axpy(rows, None, lo, hi, buffer, out)

@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from ..engine.checks import as_array
+from ..engine.meter import spend
 from .gram import chunks, largest_head_of_rows
 from .operator import StoredOperator
 from .row_loops import DenseRows
@@ -33,6 +34,7 @@ class DenseOperator(StoredOperator):
 
     @cached_property
     def row_norms2(self):
+        spend(self.A.size)
         return np.einsum("ij,ij->i", self.A, self.A)
 
     def column_squares(self, weights):
@@ -50,6 +52,7 @@ class DenseOperator(StoredOperator):
 
     def block_sums(self, blocks, transposed, budget):
         A = self.A.T if transposed else self.A
+        spend(A.size)
         out = np.empty((len(A), len(blocks.starts) - 1))
         for rows in chunks(*A.shape):
             squares = A[rows][:, blocks.order] ** 2

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ..engine.checks import as_array
+from ..engine.meter import spend
 from ..engine.simd import aligned
 from ..engine.threads import single_threaded
 from .gram import (
@@ -18,7 +19,7 @@ from .gram import (
     square_root,
     top_eigenvalue,
 )
-from .operator import NumbersOperator
+from .operator import SAMPLING_STEPS, NumbersOperator
 from .row_loops import DenseRows, multiply, multiply_transposed
 
 
@@ -62,10 +63,12 @@ class FactorizedOperator(NumbersOperator):
 
     @cached_property
     def row_norms2(self):
+        spend(sum(self.shape) * self.d ** 2)
         return quadratic_forms(self.U, gram(self.Vt))
 
     @cached_property
     def column_norms2(self):
+        spend(sum(self.shape) * self.d ** 2)
         return quadratic_forms(self.Vt, gram(self.U))
 
     def column_squares(self, weights):
@@ -127,6 +130,7 @@ class FactorizedOperator(NumbersOperator):
         n_blocks = len(blocks.starts) - 1
         if n * width * min(n_blocks * width, len(right)) > budget or n * n_blocks > 2e8:
             return None
+        spend(n * width * min(n_blocks * width, len(right)))
         out = np.empty((n, n_blocks))
         if n_blocks * width < len(right):
             for k, block in enumerate(blocks.blocks):
@@ -144,6 +148,16 @@ class FactorizedOperator(NumbersOperator):
         if size >= len(right) or left.size * len(right) > budget:
             return float(norms2.max())
         return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
+
+    #: Passes that a sample of rows of A may take, which have to be formed, unless they are few.
+    SAMPLING_PASSES, FEWEST = 4.5, 16
+
+    def sample_size(self, most):
+        allowed = self.SAMPLING_PASSES * self.multiply_adds / self.sample_cost(1)
+        return min(most, self.shape[0], max(self.FEWEST, int(allowed)))
+
+    def sample_cost(self, size):
+        return size * self.shape[1] * (self.d + 2.0 * SAMPLING_STEPS)
 
     def row_block(self, indices):
         """Rows of A, for small samples of them."""

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from ..engine.meter import spend
 from ..engine.threads import single_threaded
 
 #: Largest side of a Gram matrix that is ever formed.
@@ -108,6 +109,7 @@ def largest_norm2(pairs):
     if c I - K has a Cholesky factorisation.
     """
     record = 0.0
+    spend(pairs.cost)
     if pairs.stack is not None:
         for l in range(pairs.shape[1]):
             record = _largest_of_stack(pairs.stack(l), record)
@@ -153,6 +155,7 @@ def collatz_wielandt(matrix, steps=15):
     absolute = abs(matrix)
     v = np.ones(absolute.shape[1])
     best = np.inf
+    spend(2.0 * steps * (matrix.nnz if scipy.sparse.issparse(matrix) else matrix.size))
     for _ in range(steps):
         image = absolute.T @ (absolute @ v)
         best = min(best, float(np.max(image / v)))

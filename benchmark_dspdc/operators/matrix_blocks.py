@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ..engine.kernel_cache import njit
+from ..engine.meter import spend
 from ..engine.symmetric import pack, packed_length, unpack
 from ..engine.threads import side_by_side
 from .dense import DenseOperator
@@ -190,6 +191,9 @@ class BlockOperator(Operator):
             size -= 1
         return size
 
+    def sample_cost(self, size):
+        return 2.0 * self.gram_cost(size)
+
     def sampled_norms2(self, rows):
         found = norms2_of_block(self.block_norms.row_block(rows), steps=0)
         heaviest = [int(np.argmax(self.column_norms2))]
@@ -288,6 +292,7 @@ class MatrixOperator(BlockOperator):
 
     @cached_property
     def block_norms(self):
+        spend(self.A.size)
         squares = np.einsum("ijk,ijk->ij", self.A, self.A)
         return DenseOperator(np.sqrt(squares * self.weights))
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
+from ..engine.meter import spend
 from .gram import (
     LARGEST_GRAM,
     Norms2,
@@ -134,7 +135,12 @@ class Operator(ABC):
         rows = np.arange(n)
         if size < n:
             rows = np.unique(np.random.default_rng(0).integers(0, n, size))
+        spend(self.sample_cost(len(rows)))
         return len(rows), self.sampled_norms2(rows)
+
+    def sample_cost(self, size):
+        """Multiply-adds of `sampled_norms2` of so many rows: power iteration, as a rule."""
+        return SAMPLING_STEPS * self.multiply_adds * size / self.shape[0]
 
     def sample_size(self, most):
         """How many rows to take for `sampled_norms2`, at most so many."""
@@ -199,6 +205,7 @@ class StoredOperator(NumbersOperator):
     def _totals(self):
         n, p = self.shape
         counts, squares = np.zeros(p), np.zeros(p)
+        spend(self.multiply_adds / 2)
         total_columns(self.rows, np.arange(n), counts, squares)
         return counts, squares
 

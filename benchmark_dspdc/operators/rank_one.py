@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
+from ..engine.meter import spend
 from ..engine.symmetric import pack, packed_length, unpack
 from ..engine.threads import side_by_side
 from .gram import certified_top
@@ -320,6 +321,8 @@ class RankOneOperator(BlockOperator):
     def block_norms(self):
         """From <A_i^j, A_i^j> = sum over pairs of terms of s s' (v'v')^2, row by row."""
         n, p = self.shape
+        # The products of a row's vectors with each other.
+        spend(self.d * float(np.sum(np.diff(self.indptr) ** 2)))
         entries = np.empty(len(self.terms))
         groups = self._groups_of_terms
         squares_by_group(

@@ -7,6 +7,7 @@ import scipy.sparse
 
 from ..engine.checks import as_csr
 from ..engine.kernel_cache import njit
+from ..engine.meter import spend
 from .operator import StoredOperator
 from .row_loops import SparseRows
 
@@ -48,6 +49,7 @@ class SparseOperator(StoredOperator):
 
     @cached_property
     def row_norms2(self):
+        spend(self.csr.nnz)
         return np.asarray(self._squares.sum(axis=1)).ravel()
 
     def column_squares(self, weights):
@@ -65,6 +67,7 @@ class SparseOperator(StoredOperator):
         return self.csr.nnz * max(1.0, per_row) + count * 2e5
 
     def block_sums(self, blocks, transposed, budget):
+        spend(self.csr.nnz)
         squares = self._squares.T if transposed else self._squares
         n, p = squares.shape
         n_blocks = len(blocks.starts) - 1

@@ -36,6 +36,7 @@ LOOKS = {
     "L-Katyusha": ("#3E9C7F", "x"),
     "PURE-CD": ("#7D4E9E", "star"),
     "PDHG": ("#8C6D1F", "x"),
+    "RPDHG": ("#C9A227", "star"),
     "FISTA": ("#E69F00", "cross"),
     "QNing": ("#B8860B", "star"),
     "SPDHG": ("#B5179E", "triangle-down"),

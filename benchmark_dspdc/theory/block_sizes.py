@@ -126,6 +126,21 @@ def estimated_norms2(operator, dual, primal):
     return np.maximum(norms.part2(q) * heaviest, alike)
 
 
+def estimated_column_norms2(operator, dual, primal):
+    """An estimate of |A^J|^2 for each block of columns, all rows of `dual` together.
+
+    That of columns which are alike, by its Frobenius norm, or the heaviest of its columns if
+    that is more and they are numbers.
+    """
+    usual2 = float(estimated_root(operator)(dual.largest, primal.largest)) ** 2
+    columns, firsts = operator.column_norms2[primal.order], primal.starts[:-1]
+    sums = np.add.reduceat(columns, firsts)
+    alike = usual2 * sums / max(sums.mean(), 1e-300)
+    if operator.column_width > 1:
+        return alike
+    return np.maximum(np.maximum.reduceat(columns, firsts), alike)
+
+
 class _SampledNorms:
     """Norms of random blocks, as told from a sample of rows.
 

@@ -28,11 +28,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.checks import check_number, choose
+from ..engine.meter import spend
 from ..engine.progress import tracked
 from ..engine.sampling import Partition
 from ..engine.threads import side_by_side, single_threaded
 from ..operators.gram import largest_norm2, top_eigenvalue
-from .block_sizes import estimated_norms2
+from .block_sizes import estimated_column_norms2, estimated_norms2
 
 #: Pairs of blocks whose norms are kept at most.
 MOST_PAIRS = 10 ** 7
@@ -44,6 +45,8 @@ KINDS = ("auto", "partition", "bound", "heuristic")
 GIVEN = "given"
 HEURISTIC = "heuristic, may lie below the true constant"
 ESTIMATED = "estimated from a sample of rows"
+ESTIMATED_BY_POWER = "estimated by power iteration, watched"
+ESTIMATED_AND_WATCHED = "estimated from a sample of rows, watched"
 
 
 class Constant(NamedTuple):
@@ -55,7 +58,9 @@ class Constant(NamedTuple):
     @property
     def is_bound(self):
         """Whether it is known to be at least the true constant, as the theorems ask."""
-        return self.kind not in (GIVEN, HEURISTIC, ESTIMATED)
+        return self.kind not in (
+            GIVEN, HEURISTIC, ESTIMATED, ESTIMATED_BY_POWER, ESTIMATED_AND_WATCHED
+        )
 
 
 def least(bounds, what):
@@ -158,9 +163,7 @@ def pair_norms2(operator, dual, primal):
         if sums is not None and sums.shape[1] == shape[single_rows]:
             return sums[dual.order] if single_rows else sums[primal.order].T, "exact"
     elif (pairs := operator.pairs(dual, primal)).cost <= limit:
-        return np.array([
-            [top_eigenvalue(pairs.gram(k, l)) for l in range(shape[1])] for k in range(shape[0])
-        ]), "exact"
+        return norms2_of_pairs(pairs), "exact"
     rows, _ = row_blocks_norm2(operator, dual, each=True)
     columns, _ = column_blocks_norm2(operator, primal)
     bounds = np.minimum(rows[:, None], columns)
@@ -243,8 +246,7 @@ def row_blocks_norm2(operator, blocks, each):
         return partition_constant(operator, blocks, columns)
     pairs = operator.pairs(blocks, columns)
     if pairs.cost <= budget(operator):
-        every = tracked(range(pairs.shape[0]), "norms of batches")
-        return np.array([top_eigenvalue(pairs.gram(k, 0)) for k in every]), "exact"
+        return norms2_of_pairs(pairs)[:, 0], "exact"
     ones = np.ones(blocks.largest)
     frobenius = np.add.reduceat(operator.row_norms2[blocks.order], blocks.starts[:-1])
     bounds = [
@@ -262,8 +264,7 @@ def column_blocks_norm2(operator, blocks):
         return frobenius, "exact"
     pairs = operator.pairs(whole(operator.shape[0]), blocks)
     if pairs.cost <= budget(operator):
-        found = [top_eigenvalue(pairs.gram(0, k)) for k in range(pairs.shape[1])]
-        return np.array(found), "exact"
+        return norms2_of_pairs(pairs)[0], "exact"
     return np.minimum(frobenius, norm2(operator).value), "upper bounds"
 
 
@@ -275,13 +276,15 @@ def normalised_norms2(operator, blocks):
     number of rows; an upper bound of it where the Gram matrices are too large.
     """
     norms = np.sqrt(operator.row_norms2)
-    affordable = operator.pairs(blocks, whole(operator.shape[1])).cost <= budget(operator)
+    cost = operator.pairs(blocks, whole(operator.shape[1])).cost
+    exact = cost <= budget(operator)
+    spend(cost if exact else 0.0)
 
     def of_block(rows):
         rows = rows[norms[rows] > 0.0]
         if len(rows) < 2:
             return 1.0
-        return min(len(rows), operator.scaled_norm2(rows, 1.0 / norms[rows], exact=affordable))
+        return min(len(rows), operator.scaled_norm2(rows, 1.0 / norms[rows], exact=exact))
 
     # Methods on numbers are timed on one thread, those on matrices on several.
     every = side_by_side if operator.column_width > 1 else map
@@ -294,23 +297,22 @@ SAMPLED_ROWS, SAMPLES = 1000, 2
 #: Fewer rows say little; see `sampled_norm2`.
 FEWEST_ROWS = 16
 
-#: What "auto" lets the norms of batches take: passes over the data, or multiply-adds where
-#: that is little.
-SET_UP_PASSES, LEAST_SET_UP = 4.0, 1e7
+#: What the norms of all blocks may cost before a method begins: passes over the data, or
+#: multiply-adds where that is little.
+SET_UP_PASSES, LEAST_SET_UP = 3.0, 4e6
 
 #: How much batches are held back; see `benchmark_dspdc.methods.sdca.SDCA`.
 SCALINGS = ("auto", "tight", "safe", "sampled")
 
 
 def set_up_budget(operator):
-    """Multiply-adds that the norms of batches may take under "auto"."""
+    """Multiply-adds that the norms of blocks may take, unless certified ones are asked for."""
     return max(LEAST_SET_UP, SET_UP_PASSES * operator.multiply_adds)
 
 
-def norms_are_cheap(operator, blocks):
-    """Whether the exact norms of all blocks of rows of a partition are within that budget."""
-    cost = operator.pairs(blocks, whole(operator.shape[1])).cost
-    return blocks.largest == 1 or cost <= set_up_budget(operator)
+def affordable(operator, pairs):
+    """Whether the exact norms of these blocks are within that budget."""
+    return pairs.cost <= set_up_budget(operator)
 
 
 def batch_scales(operator, blocks, scaling, rng):
@@ -318,7 +320,8 @@ def batch_scales(operator, blocks, scaling, rng):
     sizes = np.diff(blocks.starts).astype(np.float64)
     limit = None
     if scaling == "auto":
-        scaling = "tight" if norms_are_cheap(operator, blocks) else "sampled"
+        cheap = affordable(operator, operator.pairs(blocks, whole(operator.shape[1])))
+        scaling = "tight" if cheap else "sampled"
         limit = set_up_budget(operator)
     if scaling == "safe" or blocks.largest == 1:
         return sizes, scaling
@@ -348,6 +351,8 @@ def sampled_norm2(operator, m, rng, limit=None):
     count = SAMPLES if size < len(rows) else 1
     samples = [np.sort(rng.choice(rows, size, replace=False)) for _ in range(count)]
     found = [operator.scaled_norm2(some, 1.0 / norms[some], exact=True) for some in samples]
+    one = Partition(np.array([0, size]), np.arange(size))
+    spend(count * operator.pairs(one, whole(operator.shape[1])).cost * size / operator.shape[0])
     return float(min(m, 1.0 + (max(found) - 1.0) * (m - 1.0) / (size - 1.0)))
 
 
@@ -359,6 +364,46 @@ def _block_cost(operator, m):
     return operator.pairs(Partition(starts, None), whole(p)).cost / count
 
 
+@single_threaded
+def quick_norms2(operator, dual, primal, rows, raised=1.0):
+    """|A_I|^2 of the blocks of rows of `dual`, or |A^J|^2 of those of columns of `primal`.
+
+    Of the two partitions one is of a single block. Exact where that is cheap; else
+    estimates from a sample of rows, times `CAUTION` and `raised`, and no more than the Frobenius
+    norms. Returns the norms and what is known of them, `ESTIMATED_AND_WATCHED` for estimates.
+    """
+    blocks = dual if rows else primal
+    if blocks.largest * (1 if rows else operator.column_width) == 1:
+        norms2 = operator.row_norms2 if rows else operator.column_norms2
+        return norms2[blocks.order], "exact"
+    pairs = operator.pairs(dual, primal)
+    if affordable(operator, pairs):
+        return norms2_of_pairs(pairs).ravel(), "exact"
+    if rows:
+        lines, found = operator.row_norms2, estimated_norms2(operator, dual, primal)
+    else:
+        lines = operator.column_norms2
+        found = estimated_column_norms2(operator, dual, primal)
+    frobenius = np.add.reduceat(lines[blocks.order], blocks.starts[:-1])
+    return np.minimum(raised * CAUTION * found, frobenius), ESTIMATED_AND_WATCHED
+
+
+def norms2_of_pairs(pairs):
+    """|A_I^J|^2 of all pairs of blocks, of shape (r, s)."""
+    spend(pairs.cost)
+    return np.array([
+        [top_eigenvalue(pairs.gram(k, l)) for l in range(pairs.shape[1])]
+        for k in tracked(range(pairs.shape[0]), "norms of batches")
+    ])
+
+
+def ascent_step(operator, dual, primal, y):
+    """A step of `largest_norm2_below` from y: the new y, not normalised, its squared length."""
+    root = root_weights(operator)
+    x = _heaviest(primal, root * operator.rmatvec(y))
+    return _heaviest(dual, operator.matvec(root * _normalised(x)))
+
+
 def largest_norm2_below(operator, dual, primal, steps=20):
     """A lower bound on the largest |A_I^J|^2 over the pairs of blocks of two partitions.
 
@@ -366,23 +411,45 @@ def largest_norm2_below(operator, dual, primal, steps=20):
     of the best block: power iteration where all of A is one block. It begins once at the
     heaviest row and once at a random vector, and takes two passes a step at most.
     """
-    n, p = operator.shape
-    root = np.sqrt(getattr(operator, "weights", np.ones(p)))
-    root = root.reshape((p,) + (1,) * (len(operator.x_shape) - 1))
+    n = operator.shape[0]
     lengths = np.sqrt(operator.row_norms2)
     signs = np.where(np.random.default_rng(0).random(n) < 0.5, -1.0, 1.0)
     best = 0.0
     for y in (np.eye(1, n, int(lengths.argmax()))[0], lengths * signs):
         before = 0.0
         for _ in range(steps):
-            x = _heaviest(primal, root * operator.rmatvec(y))
-            y = _heaviest(dual, operator.matvec(root * _normalised(x)))
+            y = ascent_step(operator, dual, primal, y)
             value = float(y @ y)
             best = max(best, value)
             if value <= before * (1.0 + 1e-6):
                 break
             y, before = _normalised(y), value
     return best
+
+
+#: Passes of the power iteration that begins a run, and what its result is taken times. From
+#: below, it was 0.7 to 1 of |A|^2 on what was tried (November 2026); runs watch it.
+POWER_STEPS, CAUTION = 2, 1.3
+
+
+@single_threaded
+def estimated_norm2(operator, steps=POWER_STEPS):
+    """|A|^2 from below, by so many steps of power iteration, each a pass."""
+    root = root_weights(operator)
+    y = np.where(np.random.default_rng(0).random(operator.shape[0]) < 0.5, -1.0, 1.0)
+    value = 0.0
+    for _ in range(steps):
+        x = root * operator.rmatvec(y)
+        y = operator.matvec(root * _normalised(x))
+        value = float(y @ y)
+    spend(steps * operator.multiply_adds)
+    return value
+
+
+def root_weights(operator):
+    """The factors sqrt(w_j) of blocks in norms, in the shape of x."""
+    root = np.sqrt(getattr(operator, "weights", np.ones(operator.shape[1])))
+    return root.reshape((-1,) + (1,) * (len(operator.x_shape) - 1))
 
 
 def _heaviest(blocks, values):

@@ -72,7 +72,7 @@ class Letters:
             return
         rng = np.random.default_rng(0)
         m, q = block_size(options.get("m", 1), self.n, "m"), self.p
-        if method in ("pdhg", "fista"):
+        if method in ("pdhg", "rpdhg", "fista"):
             m = self.n
         if method == "apcg_primal":
             m, q = self.n, block_size(options.get("q", 1), self.p, "q")

@@ -414,3 +414,12 @@ def spdhg_scale(n, r, lam, gamma):
     single block tells is noise for the most part, and grows as the root of r.
     """
     return math.sqrt(lam * r / (n * gamma))
+
+
+def pdhg_weighted(n, norm2, omega, modulus):
+    """PDHG's steps with tau sigma = n^2/|A|^2 and sigma/tau = omega^2, the primal weight.
+
+    `modulus` is lam gamma, which bounds steps where there is no coupling to speak of.
+    """
+    eta = n / math.sqrt(max(norm2, 1e-30 * modulus * n))
+    return Steps(eta / omega, eta * omega, 1.0)

@@ -10,6 +10,7 @@ from .loss import (
     grows_linearly,
     loss_conjugate,
     loss_derivative,
+    loss_excess,
     loss_sum,
     loss_value,
     nearest_feasible,
@@ -37,6 +38,6 @@ def loss_name(loss):
 __all__ = [
     "CLASSIFICATION", "LOSSES", "Huber", "Logistic", "SmoothedHinge", "Square", "conjugate_sum",
     "derivative_all", "dual_prox", "dual_proxes", "grows_linearly", "loss_conjugate",
-    "loss_derivative", "loss_name", "loss_sum", "loss_value", "nearest_feasible",
+    "loss_derivative", "loss_excess", "loss_name", "loss_sum", "loss_value", "nearest_feasible",
     "nearest_in_domain",
 ]

@@ -108,6 +108,23 @@ def derivative_all(loss, z, b):
     return out
 
 
+@njit
+def loss_excess(loss, at, z, b):
+    """How far the losses at z are above their tangents, and what tells its rounding.
+
+    Returns the sums of phi_i(z_i) - phi_i(at_i) - phi_i'(at_i)(z_i - at_i), of
+    (phi_i'(z_i) - phi_i'(at_i))(z_i - at_i), which is no less, and of |phi_i(at_i)|.
+    """
+    excess, slopes, values = 0.0, 0.0, 0.0
+    for i in range(z.shape[0]):
+        value, slope = loss_value(loss, at[i], b[i]), loss_derivative(loss, at[i], b[i])
+        step = z[i] - at[i]
+        excess += loss_value(loss, z[i], b[i]) - value - slope * step
+        slopes += (loss_derivative(loss, z[i], b[i]) - slope) * step
+        values += abs(value)
+    return excess, slopes, values
+
+
 @njit(allocates=True)
 def nearest_feasible(loss, y, b):
     """The vector of `nearest_in_domain`."""
