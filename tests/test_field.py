@@ -726,7 +726,7 @@ def test_rate_of_pdhg(rated):
     n, delta = rated.n, rated.gamma / rated.n
     mu = 2 * np.sqrt(rated.lam * delta) * n / np.linalg.norm(rated.plain.A, 2)
     omega = 1 / (1 + mu)
-    algorithm = METHODS["pdhg"](rated.problem)
+    algorithm = METHODS["pdhg"](rated.problem, step="norm")
     measured = []
     for _ in range(60):
         algorithm.advance(1)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from benchmark_dspdc import erm, matrix_risk, trace_regression
-from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
+from benchmark_dspdc.methods import METHODS, saddle
+from benchmark_dspdc.theory import coupling_constant
 
 #: Passes that a set-up may take. On A = UV norms of single rows take D/2 more, and nothing cheaper
 #: is exact.
@@ -49,7 +50,10 @@ RUNS = [(name, {}) for name in METHODS] + [
 ] + [("apcg_primal", {"q": 0.1})]
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("kind", [
+    kind if kind == "dense" else pytest.param(kind, marks=pytest.mark.nightly)
+    for kind in PROBLEMS
+])
 @pytest.mark.parametrize(("method", "options"), [
     pytest.param(name, options, id=f"{name} {options or ''}".strip(), marks=[
         pytest.mark.xfail(reason="norms of dual batches are exact", strict=False)
@@ -61,3 +65,50 @@ def test_a_set_up_takes_a_few_passes(method, options, kind):
     most = MOST + (D / 2 if kind == "factorized" else 0.0)
     assert 0.0 <= algorithm.info["set_up_passes"] <= most
     assert algorithm.info["set_up_seconds"] > 0.0
+
+
+def with_rough_estimates(monkeypatch, times):
+    """Norms are estimated, however small A is, and come out so many times too large."""
+    monkeypatch.setattr(coupling_constant, "affordable", lambda operator, pairs: False)
+    monkeypatch.setattr(coupling_constant, "CAUTION", 1.3 * times)
+
+
+@pytest.mark.parametrize(("method", "options"), [
+    ("saga", dict(m=20)), ("svrg", dict(m=20)), ("katyusha", dict(m=20)), ("rpdg", dict(m=20)),
+    ("apcg_primal", dict(q=10)),
+])
+def test_norms_that_are_too_small_are_found_out_and_raised(method, options, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 40))
+    problem = erm(A, labels(rng, 200), "smoothed_hinge", 1e-3, 1e-2)
+    with_rough_estimates(monkeypatch, 0.05)
+    result = solve(problem, method, tol=1e-8, max_seconds=None, max_passes=20000, **options)
+    assert result.status == "converged", result
+    assert result.info["raised"] > 5.0
+    exact = METHODS[method](problem, norms="certified", **options)
+    assert "raised" not in exact.info and "watched" not in exact.info["L_kind"]
+
+
+@pytest.mark.parametrize("method", ["pdhg", "rpdhg"])
+def test_steps_too_long_for_the_norm_are_shortened(method, monkeypatch):
+
+    monkeypatch.setattr(saddle, "CAUTION", 0.02)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 40))
+    problem = erm(A, labels(rng, 200), "smoothed_hinge", 1e-3, 1e-2)
+    algorithm = METHODS[method](problem)
+    begun = algorithm.info["norm2"]
+    monkeypatch.setattr(saddle, "CAUTION", 1.3)
+    algorithm.advance(3000)
+    assert algorithm.info["shrunk"] >= 1
+    assert algorithm.info["norm2"] > 5.0 * begun
+    assert problem.gap(algorithm.x, algorithm.y) < 1e-8
+
+
+def test_backtracking_counts_what_failed():
+    rng = np.random.default_rng(0)
+    problem = erm(rng.standard_normal((200, 40)), labels(rng, 200), "smoothed_hinge", 1e-3, 1e-2)
+    algorithm = METHODS["fista"](problem)
+    algorithm.advance(50)
+    assert algorithm.info["trials"] >= 1
+    assert algorithm.passes == 50 + algorithm.info["trials"] / 2

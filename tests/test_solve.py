@@ -17,7 +17,7 @@ from benchmark_dspdc.solver import check_options, chunk, option_names, schedule,
 def test_methods_lists_what_solve_takes():
     assert set(methods()) >= {
         "dspdc", "spdc", "sdca", "asdca", "apcg", "apcg_primal", "saga", "svrg", "katyusha",
-        "rpdg", "pdhg", "fista",
+        "rpdg", "pdhg", "rpdhg", "fista",
     }
     assert all(line.endswith(".") and len(line) > 20 for line in methods().values())
     for name in methods():
@@ -135,7 +135,7 @@ def test_equal_seeds_give_equal_curves_bit_for_bit(method):
         for seed in (3, 3, 4)
     )
     assert one.equals(two)
-    assert one.equals(other) == (method in ("pdhg", "fista"))      # deterministic
+    assert one.equals(other) == (method in ("pdhg", "rpdhg", "fista"))      # deterministic
 
 
 @pytest.mark.parametrize(("options", "message"), [
