@@ -23,6 +23,7 @@ from benchmark_dspdc import erm, solve
 from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.engine.sampling import draw, generator, partition, weighted
 from benchmark_dspdc.methods import METHODS
+from benchmark_dspdc.methods.katyusha import TUNED
 from benchmark_dspdc.methods.method import Start
 from benchmark_dspdc.methods.qning import QNing
 from benchmark_dspdc.model.regularizers import (
@@ -895,7 +896,6 @@ def test_steps_by_name_are_the_authors():
 
 
 @pytest.mark.parametrize(("method", "options", "message"), [
-    ("katyusha", dict(step="practice"), "its author tunes the step on each data set"),
     ("katyusha", dict(step=0.0), "step must be a finite number > 0"),
     ("svrg", dict(step="third"), "step must be one of 'theory', 'practice', got 'third'"),
     ("svrg", dict(epoch="long"), "epoch must be a finite number"),
@@ -907,6 +907,21 @@ def test_steps_and_probabilities_that_make_no_sense_are_refused(method, options,
         solve(make_problem("dense"), method, **options)
 
 
+def test_katyusha_tunes_its_step_as_its_author_does_and_the_work_counts():
+    problem = make_problem("dense")
+    values, work = {}, 0.0
+    for step in TUNED:
+        trial = METHODS["katyusha"](problem, seed=1, step=step)
+        trial.advance(N)
+        values[step] = problem.primal(trial.x)
+        work += trial.passes + 0.5
+    tuned = METHODS["katyusha"](problem, seed=1, step="practice")
+    assert tuned.info["step"] == min(values, key=values.get) > 1.0
+    assert tuned.passes == pytest.approx(work)
+    known = METHODS["katyusha"](problem, seed=1, step=tuned.info["step"])
+    for algorithm in (tuned, known):
+        algorithm.advance(90)
+    np.testing.assert_array_equal(tuned.x, known.x)
 
 
 @pytest.mark.parametrize("operator", daily(OPERATORS, "dense"))

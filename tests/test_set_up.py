@@ -12,9 +12,6 @@ from benchmark_dspdc.theory import coupling_constant
 #: is exact.
 MOST, D = 5.0, 8
 
-#: Those whose norms of batches are still exact: a part of the work that comes on its own.
-TO_COME = {"sdca", "asdca", "apcg"}
-
 
 def labels(rng, n):
     return np.where(rng.random(n) < 0.5, -1.0, 1.0)
@@ -55,9 +52,7 @@ RUNS = [(name, {}) for name in METHODS] + [
     for kind in PROBLEMS
 ])
 @pytest.mark.parametrize(("method", "options"), [
-    pytest.param(name, options, id=f"{name} {options or ''}".strip(), marks=[
-        pytest.mark.xfail(reason="norms of dual batches are exact", strict=False)
-    ] if name in TO_COME and options else []) for name, options in RUNS
+    pytest.param(name, options, id=f"{name} {options or ''}".strip()) for name, options in RUNS
 ])
 def test_a_set_up_takes_a_few_passes(method, options, kind):
     # A problem of its own: operators keep what they have found.
@@ -91,7 +86,6 @@ def test_norms_that_are_too_small_are_found_out_and_raised(method, options, monk
 
 @pytest.mark.parametrize("method", ["pdhg", "rpdhg"])
 def test_steps_too_long_for_the_norm_are_shortened(method, monkeypatch):
-
     monkeypatch.setattr(saddle, "CAUTION", 0.02)
     rng = np.random.default_rng(0)
     A = rng.standard_normal((200, 40))
