@@ -134,7 +134,7 @@ def test_estimated_scales_that_are_too_small_are_found_out(method, monkeypatch):
     monkeypatch.setattr(coupling_constant, "sampled_norm2", lambda *_: 1.0)
     monkeypatch.setattr(dual_ascent, "ROUNDING", np.inf)
     unwatched = METHODS[method](problem, m=50, scaling="sampled")
-    unwatched.advance(400)
+    unwatched.advance(30)
     assert not problem.certify(unwatched.x, unwatched.y).gap < 1.0
     monkeypatch.undo()
     monkeypatch.setattr(coupling_constant, "sampled_norm2", lambda *_: 1.0)
@@ -165,7 +165,7 @@ def test_estimated_norms_that_are_too_small_are_found_out(monkeypatch):
     monkeypatch.setattr(apcg, "EXPLOSION", np.inf)
     monkeypatch.setattr(apcg, "PATIENCE", np.inf)
     unwatched = METHODS["apcg"](problem, m=50, norms="sampled")
-    unwatched.advance(400)
+    unwatched.advance(30)
     assert not problem.certify(unwatched.x, unwatched.y).gap < 1.0
     monkeypatch.undo()
     monkeypatch.setattr(apcg, "estimated_norms2", tiny)

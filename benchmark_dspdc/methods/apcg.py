@@ -301,7 +301,8 @@ class APCG(AcceleratedMethod):
         self._counters[0] += operator.multiply_adds
         if len(operator.x_shape) > 1:
             self._counters[2] += len(x)
-        return self.problem.gap_at(self.y, operator.matvec(x))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.problem.gap_at(self.y, operator.matvec(x))
 
     def _look(self):
         """Go on if the gap falls as it should, else back, with norms sqrt(2) times as large."""
