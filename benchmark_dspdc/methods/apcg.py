@@ -45,9 +45,9 @@ SMALLEST = 1e-80
 #: How norms of blocks are found; see `APCG`.
 NORMS = ("auto", "certified", "sampled")
 
-#: Where they are estimates: epochs until the gap is looked at first and between looks later,
-#: which take a pass each.
-FIRST_LOOK, APART = 4, 32
+#: Where they are estimates: epochs until the gap is looked at first, and between looks at most;
+#: a look takes a pass.
+FIRST_LOOK, APART = 1, 32
 
 #: Predicted times of getting e times closer in which the gap has to fall, a growth of it that
 #: needs no such patience, and a relative gap that may be rounding.
@@ -266,7 +266,7 @@ class APCG(AcceleratedMethod):
         self._take_norms(norms2)
         if self._uncertain:
             self._best, self._best_y, self._at_best = self._gap(), self.y, 0
-            self._done, self._apart, self._next = 0, FIRST_LOOK, self._epochs(FIRST_LOOK)
+            self._done, self._apart, self._next = 0, 2 * FIRST_LOOK, self._epochs(FIRST_LOOK)
 
     def _take_norms(self, norms2):
         """Make steps for these |A_I|^2."""
