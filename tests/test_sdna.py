@@ -14,6 +14,7 @@ from transcriptions import Vectors
 from benchmark_dspdc import erm, solve
 from benchmark_dspdc.methods import METHODS, apcg, dual_ascent, sdna
 from benchmark_dspdc.theory import coupling_constant
+from benchmark_dspdc.theory.block_sizes import estimated_norms2
 
 N, P, D = 30, 12, 5
 
@@ -134,7 +135,7 @@ def test_estimated_scales_that_are_too_small_are_found_out(method, monkeypatch):
     monkeypatch.setattr(coupling_constant, "sampled_norm2", lambda *_: 1.0)
     monkeypatch.setattr(dual_ascent, "ROUNDING", np.inf)
     unwatched = METHODS[method](problem, m=50, scaling="sampled")
-    unwatched.advance(400)
+    unwatched.advance(30)
     assert not problem.certify(unwatched.x, unwatched.y).gap < 1.0
     monkeypatch.undo()
     monkeypatch.setattr(coupling_constant, "sampled_norm2", lambda *_: 1.0)
@@ -158,14 +159,14 @@ def test_estimated_scales_that_are_enough_stay():
 def test_estimated_norms_that_are_too_small_are_found_out(monkeypatch):
     problem = correlated(loss="square", lambda2=1e-3)
 
-    def tiny(operator, blocks, columns):
-        return np.full(len(blocks.starts) - 1, float(operator.row_norms2.max()))
+    def tiny(*asked):
+        return 0.1 * estimated_norms2(*asked)
 
     monkeypatch.setattr(apcg, "estimated_norms2", tiny)
     monkeypatch.setattr(apcg, "EXPLOSION", np.inf)
     monkeypatch.setattr(apcg, "PATIENCE", np.inf)
     unwatched = METHODS["apcg"](problem, m=50, norms="sampled")
-    unwatched.advance(400)
+    unwatched.advance(30)
     assert not problem.certify(unwatched.x, unwatched.y).gap < 1.0
     monkeypatch.undo()
     monkeypatch.setattr(apcg, "estimated_norms2", tiny)

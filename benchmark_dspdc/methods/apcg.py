@@ -44,9 +44,9 @@ from .method import Method
 #: The factor of u is taken into u when it gets this small.
 SMALLEST = 1e-80
 
-#: Where they are estimates: epochs until the gap is looked at first and between looks later,
-#: which take a pass each.
-FIRST_LOOK, APART = 4, 32
+#: Where they are estimates: epochs until the gap is looked at first, and between looks at most;
+#: a look takes a pass.
+FIRST_LOOK, APART = 1, 32
 
 #: Predicted times of getting e times closer in which the gap has to fall, a growth of it that
 #: needs no such patience, and a relative gap that may be rounding.
@@ -259,7 +259,7 @@ class APCG(AcceleratedMethod):
         self._take_norms(norms2)
         if self._uncertain:
             self._best, self._best_y, self._at_best = self._gap(), self.y, 0
-            self._done, self._apart, self._next = 0, FIRST_LOOK, self._epochs(FIRST_LOOK)
+            self._done, self._apart, self._next = 0, 2 * FIRST_LOOK, self._epochs(FIRST_LOOK)
 
     def _take_norms(self, norms2):
         """Make steps for these |A_I|^2."""
@@ -294,7 +294,8 @@ class APCG(AcceleratedMethod):
         self._counters[0] += operator.multiply_adds
         if len(operator.x_shape) > 1:
             self._counters[2] += len(x)
-        return self.problem.gap_at(self.y, operator.matvec(x))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.problem.gap_at(self.y, operator.matvec(x))
 
     def _look(self):
         """Go on if the gap falls as it should, else back, with norms sqrt(2) times as large."""
