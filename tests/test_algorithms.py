@@ -115,7 +115,8 @@ def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator
     np.testing.assert_array_equal(whole.y, cut.y)
     assert whole.passes == cut.passes
     assert whole.coordinate_updates == cut.coordinate_updates
-    assert np.array_equal(whole.x, other.x) == (case.split()[0] in ("pdhg", "rpdhg", "fista"))       # deterministic
+    deterministic = case.split()[0] in ("pdhg", "rpdhg", "fista")
+    assert np.array_equal(whole.x, other.x) == deterministic
 
 
 def test_work_is_what_the_iterations_cost():

@@ -335,7 +335,8 @@ def test_other_predicted_rates_are_those_of_their_authors(case):
     same = DSPDC(case.problem, m=4, q=P, Lambda="partition", **PAPER)
     assert as_dspdc.predicted_rate == same.predicted_rate
     mu = 2 * np.sqrt(lam * gamma * n / case.norm2)
-    assert METHODS["pdhg"](case.problem, step="norm").predicted_rate == pytest.approx(mu / (1 + mu))
+    pdhg = METHODS["pdhg"](case.problem, step="norm")
+    assert pdhg.predicted_rate == pytest.approx(mu / (1 + mu))
     assert np.isnan(METHODS["sdca"](case.problem).predicted_rate)
 
 

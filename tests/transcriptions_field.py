@@ -495,7 +495,7 @@ def pdhg_watched(problem, n_iterations):
 
 
 def restarted_pdhg(problem, n_iterations, halpern=True, rho=1.0, restarts=True, exact=False):
-    """Halpern PDHG with reflection and restarts, or PDHG restarted to averages; T(z) is yielded."""
+    """Halpern PDHG with reflection, or PDHG, and restarts, to averages; T(z) is yielded."""
     A, n = problem.A, len(problem.b)
     sufficient, necessary, artificial = (0.2, 0.8, 0.36) if halpern else (0.1, 0.9, 0.5)
     norm, omega = Watched(problem, exact), np.sqrt(n * problem.lam / problem.gamma)

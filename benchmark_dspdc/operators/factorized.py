@@ -149,7 +149,7 @@ class FactorizedOperator(NumbersOperator):
             return float(norms2.max())
         return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
 
-    #: Passes that a sample of rows of A may take, which have to be formed, unless there are so few.
+    #: Passes that a sample of rows may take, as they have to be formed, unless there are so few.
     SAMPLING_PASSES, FEWEST = 4.5, 16
 
     def sample_size(self, most):
