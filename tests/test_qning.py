@@ -60,7 +60,7 @@ def test_without_memory_it_is_the_proximal_point_method():
     for inner in ("svrg", "sdca"):
         for options in (dict(memory=0), dict(memory=0, epoch=0.4)):
             before = None
-            for algorithm, at in rounds_of(small()[0], 12, inner=inner, **options):
+            for algorithm, at in rounds_of(small("smoothed_hinge")[0], 12, inner=inner, **options):
                 if before is not None:
                     np.testing.assert_array_equal(at.x, before.z)
                 np.testing.assert_array_equal(algorithm.x, at.z)
@@ -119,7 +119,7 @@ def test_rate_of_the_proximal_point_method(lambda1):
                     assert far <= before[1] / (1 + LAM / kappa) + 1e-9
                 assert gap <= (1 - LAM / (2 * (LAM + kappa))) * before[0] + 1e-12
             before = gap, far, at.x
-    assert gap < 1e-6
+    assert gap < 0.01 * (plain.F(np.zeros(P)) - plain.F(best))
 
 
 def authors_optimum(plain):
