@@ -307,10 +307,13 @@ USUAL = dict(
     adaptive=(True, False, "true", "auto"), column_steps=("auto", True, False),
     probabilities=("uniform", "importance"),
     calibrate=(False, "False"), threads=(1, 1.0), moduli=("each", "least"),
-    steps=("authors", "dspdc", "block", "theorem", "auto"), scaling=("tight", "safe", "sampled"),
-    order=("random", "permuted", "auto"), step=("third", "strong", 0.1), epoch=(2.0, 1, 0.1),
+    steps=("authors", "dspdc", "block", "theorem", "auto"),
+    scaling=("auto", "tight", "safe", "sampled"), norms=("estimated", "certified"),
+    step=("third", "strong", "theory", "practice", "norm", "watched", "backtracking", 0.1),
+    order=("random", "permuted", "auto"), epoch=("auto", 2.0, 1, 0.1),
     snapshot=("average", "last"), batch=("auto", 1, 3), acceleration=("auto", 0.0, 2.0),
-    inner=("single", "theorem"),
+    inner=("single", "theorem", "svrg", "sdca", 0.1), probability=("auto", 0.5, 1),
+    memory=(0, 3, 100), kappa=(0.5, 10.0), halpern=(True, False), restarts=(True, False),
 )
 LIMITS = dict(
     tol=mostly((1e-6, 0.0, 1e-3)), seed=mostly((0, 1, 2**40)), max_seconds=mostly((0.05, None)),
