@@ -305,10 +305,6 @@ CASES = {
     "pdhg": Case("pdhg", {}, of_whole(authors.pdhg_watched)),
     "pdhg norm": Case("pdhg", dict(step="norm"), of_whole(authors.chambolle_pock_3)),
     "rpdhg": Case("rpdhg", {}, of_whole(authors.restarted_pdhg)),
-    "rpdhg halpern alone": Case(
-        "rpdhg", dict(reflection=0.0, restarts=False, step="norm"),
-        of_whole(authors.halpern_pdhg),
-    ),
     "rpdhg averages": Case(
         "rpdhg", dict(halpern=False, step="norm"),
         of_whole(authors.restarted_pdhg, halpern=False, exact=True),

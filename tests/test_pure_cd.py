@@ -46,7 +46,7 @@ def test_untouched_coordinates_keep_their_values(case):
     algorithm = run.start(erm(A, b, LOSS, *LAMBDAS))
     iterates = list(run.transcribed(plain, algorithm, run.options, 400))
     compare(algorithm, iterates, plain, (1, 2, 9, 50, 51, 200, 400))
-    early, late = (np.flatnonzero(iterates[k][0]) for k in (1, 399))
+    early, late = (np.flatnonzero(iterates[k][0]) for k in (20, 399))
     assert 0 < len(early) < len(late) < A.shape[1]
 
 
@@ -54,7 +54,8 @@ def test_columns_without_entries_are_at_the_minimum_of_g_wherever_it_begins():
     A, b = sparse_data()
     problem = erm(A, b, LOSS, *LAMBDAS)
     best, y = optimum(Vectors(A.toarray(), b, LOSS, *LAMBDAS))
-    result = solve(problem, "pure_cd", x0=np.ones(A.shape[1]), tol=1e-12, max_seconds=None)
+    result = solve(problem, "pure_cd", x0=np.ones(A.shape[1]), tol=1e-12, max_seconds=None,
+                   max_passes=20000)
     assert result.status == "converged"
     np.testing.assert_allclose(result.x, best, atol=1e-5)
     algorithm = PureCD(problem, start=Start(best, y))
@@ -77,7 +78,8 @@ def test_where_all_of_x_is_touched_it_is_spdhg(operator, m):
     batches = drawn_batches(algorithm, 200, SEED)
     tau, sigma, r = algorithm.info["tau"], algorithm.info["sigma"], algorithm.info["r"]
     if m == N:
-        assert np.max(tau * sigma) * np.linalg.norm(plain.A / N, 2) ** 2 == pytest.approx(0.9)
+        norm2 = np.linalg.norm(plain.A / N, 2) ** 2
+        assert np.max(tau) * np.max(sigma) * norm2 == pytest.approx(0.9)
 
     def iterates():
         x, y = np.zeros(P), np.zeros(N)
@@ -221,7 +223,8 @@ def test_what_is_shown_is_in_the_domain_where_x_is_not():
         assert algorithm.x.min() == 0.0 < algorithm.x.max()
         below = min(below, algorithm._ascent.state.x.min())
     assert below < -1e-6
-    assert solve(problem, "pure_cd", tol=1e-9).status == "converged"
+    result = solve(problem, "pure_cd", tol=1e-9, max_seconds=None, max_passes=20000)
+    assert result.status == "converged"
 
 
 def test_matrices_are_projected_where_a_batch_touches_them():
