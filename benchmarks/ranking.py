@@ -118,7 +118,7 @@ def main():
     print("}\n\nSET_UPS = {")
     for (method, kind), rows in set_ups.items():
         # Of the others it is no work on all of A.
-        if kind in MATRICES or method in ("pdhg", "fista"):
+        if kind in MATRICES or method in ("pdhg", "rpdhg", "fista"):
             fixed, passes = straight(rows)
             print(f'    ("{method}", "{kind}"): ({1e-9 * fixed:.2g}, {passes:.2g}),')
     print("}")

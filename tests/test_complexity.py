@@ -74,7 +74,12 @@ BY_HAND = {
     "PURE-CD": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4),
     # A round of 6 iterations adds a pass and a half.
     "QNing": (6 * (1 + KAPPA / 12), 0, 2 * 2 * 4 + 1.5 * 36 / 6),
+    "SPDHG": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4),
+    "SDNA": (6 + KAPPA, 0, 2 * 2 * 4),
+    # All columns in blocks of a tenth: three of one.
+    "S2CD": (3 * KAPPA, 1, 2 * 2 * 2),
     "APCG-primal": (3 + 3 * math.sqrt(27 / 3), 0, 2 * (2 * 6 + 3)),
+    "RPDHG": (1 + math.sqrt(27 / 3), 0, 36),
     "PDHG": (1 + math.sqrt(27 / 3), 0, 36),
     "FISTA": (1 + math.sqrt(27 / 3), 0, 36),
 }

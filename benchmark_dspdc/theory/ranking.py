@@ -64,6 +64,25 @@ def _coupled(c):
     return float(primal_dual_cost(c.problem.operator, c.n, 1.0))
 
 
+def _snapshots(c):
+    """An iteration of a method that takes a snapshot, a pass, once an epoch."""
+    return _coupled(c) + _pass(c) / c.n
+
+
+def _gram(c):
+    """A block with its Gram matrix, of which a sweep takes m^2."""
+    return float(dual_cost(c.problem.operator, -(-c.n // GRAM))) + GRAM ** 2
+
+
+def _part(c):
+    return float(primal_dual_cost(c.problem.operator, c.n, PARTS))
+
+
+def _beside(c):
+    """An iteration of SDCA, and its share of the product A x that a round takes."""
+    return _single(dual_cost)(c) + 0.5 * _pass(c) / c.n
+
+
 def _pass(c):
     return float(c.problem.operator.multiply_adds)
 
@@ -87,6 +106,9 @@ def _deterministic(c):
     return 1.0 + math.sqrt(c.K_n)
 
 
+#: Rows of a block of SDNA, and blocks of columns of S2CD; their plug-ins' defaults.
+GRAM, PARTS = 16, 10.0
+
 #: Methods for numbers; DSPDC has a model of its own.
 NUMBERS = {
     "sdca": Rival({"order": "permuted"}, _by_row, _rows, _single(dual_cost)),
@@ -98,6 +120,14 @@ NUMBERS = {
     "rpdg": Rival({}, _accelerated, _rows, _coupled),
     "pdhg": Rival({}, _deterministic, _once, _pass),
     "fista": Rival({}, _deterministic, _once, _pass),
+    "pure_cd": Rival({}, _accelerated, _rows, _single(dual_cost)),
+    "spdhg": Rival({}, _accelerated, _rows, _coupled),
+    "rpdhg": Rival({}, _deterministic, _once, _pass),
+    "l_svrg": Rival({}, _slow, _rows, _snapshots),
+    "l_katyusha": Rival({}, _accelerated, _rows, _snapshots),
+    "sdna": Rival({"m": GRAM, "order": "permuted"}, _by_row, lambda c: -(-c.n // GRAM), _gram),
+    "s2cd": Rival({}, _slow, lambda c: PARTS * c.n, _part),
+    "qning": Rival({"inner": "sdca", "order": "permuted"}, _by_row, _rows, _beside),
 }
 
 #: For matrices only those that read all rows at once: each step is p eigendecompositions.
@@ -105,6 +135,7 @@ MATRICES = {
     "sdca": Rival({"m": 1.0, "scaling": "sampled"}, lambda c: 1.0 + c.K_n, _once, _pass),
     "pdhg": Rival({}, _deterministic, _once, _pass),
     "fista": Rival({}, _deterministic, _once, _pass),
+    "rpdhg": Rival({}, _deterministic, _once, _pass),
 }
 
 

@@ -298,6 +298,12 @@ RATES = {
         "S2CD", "s2cd", "outer 1, inner s kappa_m", lambda c: c.s * c.kappa_m, _coupled,
         "Zhao et al. 2014", lambda c: 1.0,
     ),
+    "rpdhg": Rate(
+        "RPDHG", "rpdhg", "1 + sqrt(K_pn)", _deterministic, _pass,
+        # |z - T z| falls as 1/k, and F is strongly monotone by sqrt(1/K_pn) in the steps' metric
+        # if the primal weight is that of the moduli: a restart every sqrt(K_pn) iterations.
+        "restarts of the 1/k bound",
+    ),
     "fista": Rate(
         "FISTA", "fista", "1 + sqrt(K_pn)", _deterministic, _pass,
         "sqrt(L/lam), L = Lambda_pn/(n gamma)",
