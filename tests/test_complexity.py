@@ -182,6 +182,7 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
         ("dspdc", dict(m=2, q=1)), ("dspdc", dict(m=0.5, q=1)), ("spdc", dict(m=2)),
         ("sdca", dict(m=2)), ("apcg", dict(m=2)), ("apcg_primal", dict(q=1)), ("saga", {}),
         ("rpdg", dict(sampling="uniform")), ("katyusha", {}), ("pdhg", {}), ("fista", {}),
+        ("spdhg", {}),
     ):
         row = predict(problem, rate, **options)
         algorithm = METHODS[row.method](problem, seed=1, **options)
