@@ -100,7 +100,9 @@ def test_spdc_with_dspdc_steps_is_dspdc_with_all_primal_coordinates(operator, sa
 IMPORTANCE = [f"{name} by importance" for name in ("dspdc rows", "spdc batches", "sdca batches")]
 
 
-@on_operators([*NAMES, "adaptive blocks", *IMPORTANCE], [*VARIANTS, *IMPORTANCE])
+@on_operators(
+    [*NAMES, "adaptive blocks", "spdhg adaptive batches", *IMPORTANCE], [*VARIANTS, *IMPORTANCE]
+)
 def test_equal_seeds_give_equal_iterates_however_the_iterations_are_cut(operator, case):
     loss = "square" if "importance" in case else "smoothed_hinge"
 
@@ -211,7 +213,7 @@ def test_work_of_sdca_counts_renewed_products_and_skipped_updates():
         assert algorithm.passes - settled == pytest.approx(0.5)
 
 
-@on_operators(NAMES[:7], [*VARIANTS, "sdca"])
+@on_operators([*NAMES[:7], "spdhg adaptive batches"], [*VARIANTS, "sdca"])
 def test_iterations_per_pass_tells_the_work_of_a_pass(operator, case):
     # With the hinge SDCA has coordinates that do not move, which cost it less.
     loss = "square" if case == "sdca" else "smoothed_hinge"

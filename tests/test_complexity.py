@@ -194,7 +194,7 @@ def test_work_of_an_iteration_is_what_the_methods_count(kind):
         ("sdca", dict(m=2)), ("pure_cd", dict(m=2)), ("apcg", dict(m=2)),
         ("apcg_primal", dict(q=1)), ("saga", {}),
         ("rpdg", dict(sampling="uniform")), ("katyusha", {}), ("pdhg", {}), ("fista", {}),
-        ("l_svrg", dict(m=2)), ("l_katyusha", dict(probability=0.5)),
+        ("l_svrg", dict(m=2)), ("l_katyusha", dict(probability=0.5)), ("spdhg", {}),
     ):
         row = predict(problem, rate, **options)
         algorithm = METHODS[row.method](problem, seed=1, **options)

@@ -88,10 +88,11 @@ BY_IMPORTANCE = [name for name in CASES if "importance" in name and "only" not i
 
 
 @pytest.mark.parametrize(("kind", "name"), nightly_unless(
-    # SAGA and SVRG take long on the metrics.
+    # SAGA, SVRG and S2CD take long on the metrics.
     lambda kind, name: kind in ("matrix_risk", "heavy rows") or (
         kind == "mt_lmnn" and name not in (
-            "saga batches", "svrg batches", "l_svrg batches", "asvrg_sp uniform", "spdc subset"
+            "saga batches", "svrg batches", "l_svrg batches", "s2cd", "asvrg_sp uniform",
+            "spdc subset",
         )
     ) or (
         name in ("dspdc rows", "dspdc columns", "sdca")

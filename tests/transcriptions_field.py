@@ -584,7 +584,11 @@ def adaptive_spdhg(problem, blocks, draws):
         dy, ybar = y - new, new + count * (new - y)
         y = new
         before, x = x, problem.prox(x - tau * A.T @ ybar, tau)
-        if t % max(2, count) == 0:
+        still = dx is None or min(
+            np.linalg.norm(dx) / max(np.linalg.norm(x), 1e-300),
+            np.linalg.norm(dy[I]) / max(np.linalg.norm(y[I]), 1e-300),
+        ) <= 1e-12
+        if t % max(2, count) == 0 and not still:
             v = np.abs(dx / tau - count * A[I].T @ dy[I]).sum()
             d = count * np.abs(dy[I] / sigma[k] - A[I] @ dx).sum()
             if v > scale * delta * d:

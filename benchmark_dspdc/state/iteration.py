@@ -1,6 +1,6 @@
 """One iteration of the primal-dual loop, and what it asks of a rule, a state and its blocks.
 
-DSPDC, SPDC, PDHG, SAGA, RPDG, SVRG and Katyusha all run `iterate`. They differ in
+DSPDC, SPDC, SPDHG, PDHG, SAGA, RPDG, SVRG, S2CD and Katyusha all run `iterate`. They differ in
 
 * the *rule* by which y changes, given a product <A_i, x> (here),
 * the *step sizes*,
