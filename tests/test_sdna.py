@@ -48,7 +48,7 @@ def test_sdna_with_single_rows_is_sdca_on_matrices(kind):
     assert_same_run(SMALL[kind]().problem)
 
 
-@pytest.mark.parametrize(("inner", "m"), [(0.1, 5), (1e-12, 5), (0.1, 10)])
+@pytest.mark.parametrize(("inner", "m"), [(0.1, 5), (1e-12, 5), (0.1, 10), (0.1, 15)])
 def test_rate_of_sdna(inner, m):
     """Qu et al. 2016, their theorem for uniform samplings, on a partition into r blocks:
 
@@ -92,18 +92,22 @@ def test_sdna_takes_fewer_passes_than_sdca_with_batches_where_rows_are_correlate
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_gram_matrices_are_made_once_and_counted(operator):
-    problem = make_problem(operator, "square", 0.01, 0.05, N, P, D)
-    algorithm = METHODS["sdna"](problem, seed=0, m=N, inner=0.5)
-    before = algorithm.passes
-    algorithm.advance(1)
-    first = algorithm.passes - before
-    rule = algorithm._ascent.rule
+    problem = make_problem(operator, "smoothed_hinge", 0.01, 0.05, N, P, D)
+    one, other = (METHODS["sdna"](problem, seed=0, m=N) for _ in range(2))
+    one.advance(1)
+    rule, given = one._ascent.rule, other._ascent.rule
     A = np.dot(*make_factors(N, P, D))
-    np.testing.assert_allclose(rule.grams, A @ A.T / (0.05 * N), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rule.grams, A @ A.T / (0.05 * N), rtol=1e-11, atol=1e-12)
     assert rule.known.tolist() == [True] + [False] * (N - 1)
-    algorithm.advance(1)
-    # Half a product with A for each row, at least.
-    assert first - (algorithm.passes - before - first) > {"factorized": 2.0}.get(operator, 5.0)
+    given.grams[:], given.known[0] = rule.grams, True
+    other.advance(1)
+    # Half of all products; rows of UV are padded to four numbers, and V V' is met with each.
+    wanted = 8 * N * (2 * 8 + N + 1) // 2 if operator == "factorized" else N * (N + 1) // 2 * P
+    assert one._counters[0] - other._counters[0] == wanted
+    for algorithm in (one, other):
+        algorithm.advance(3)
+    assert one._counters[0] - other._counters[0] == wanted
+    np.testing.assert_array_equal(one.y, other.y)
 
 
 def test_gram_matrices_on_matrices_have_the_weights_of_the_moduli():
@@ -122,7 +126,7 @@ def test_sdna_refuses_gram_matrices_that_do_not_fit(monkeypatch):
     problem = make_problem("dense", n=N)
     with pytest.raises(ValueError, match="blocks of m = 5 rows would take 1.2e-06 GB"):
         solve(problem, "sdna", m=5)
-    solve(problem, "sdna", m=1, max_passes=1)
+    sdna.SDNA.validate(problem, m=1)
     with pytest.raises(ValueError, match="inner must be"):
         solve(problem, "sdna", inner=1.0)
 
