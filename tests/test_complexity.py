@@ -70,6 +70,8 @@ BY_HAND = {
     ),
     "ASVRG-SP nonuniform": (math.sqrt(6 * 51 / LAM), 1 + math.sqrt(51 / LAM / 6), 2 + 2),
     "APCG-primal": (3 + 3 * math.sqrt(27 / 3), 0, 2 * (2 * 6 + 3)),
+    "SPDHG": (6 + math.sqrt(6 * KAPPA), 0, 2 * 2 * 4),
+    "S2CD": (3 * KAPPA, 1, 2 * 2 * 2),
     "PDHG": (1 + math.sqrt(27 / 3), 0, 36),
     "FISTA": (1 + math.sqrt(27 / 3), 0, 36),
 }
