@@ -32,11 +32,11 @@ class S2CD(SVRG):
         Columns of a block, from a partition as well; on matrices, matrices. The default, a
         tenth, is ours: S2CD's authors have single columns.
     step : float
-        In units of 1/L, L the largest smoothness of a batch's mean loss. MRBCD's authors have
-        1/16; the theorem needs less than 1/4.
+        In units of 1/L, L the largest smoothness of a batch's mean loss. 1/16 is MRBCD's, as
+        recalled from its theorem; the bound below needs less than 1/4.
     epoch : float
         Inner steps from a snapshot, in units of r s, the pairs of blocks. 2 is ours: a
-        coordinate then moves as often as in SVRG's default. The theorem is with 65 s L/lam.
+        coordinate then moves as often as in SVRG's default. MRBCD's theorem has 65 s L/lam.
     snapshot : {"average", "last"}
         The next snapshot is the mean of the inner iterates, as MRBCD has it, or the last of
         them (S2CD, after a random number of steps).

@@ -57,8 +57,9 @@ class SPDHG(LoopMethod):
     An observation compares v = |dx/tau - r A_I'dy|_1 with d = r |dy_I/sigma_I - A_I dx|_1, for the
     coupling y'Ax with losses phi_i/n, dx and dy the changes in one of the authors' iterations. If
     v > delta s d, tau is divided by 1 - alpha and all sigma are multiplied by it; if v < s d/delta
-    the other way round. Then alpha becomes eta alpha. delta = 1.5 and eta = 0.995 are theirs;
-    alpha = 0.5 to begin with is as recalled. They observe every iteration or some of them: here
+    the other way round. Then alpha becomes eta alpha. The rule and delta = 1.5 are as CIL, a
+    library of tomography, has them; eta = 0.995 and alpha = 0.5 to begin with are as recalled
+    from the paper. They observe every iteration or some of them: here
     one of r, but of two at least. That takes the work of an iteration more. A block or
     an x that has not moved, by 1e-12 of itself, says nothing of the balance.
 
