@@ -1,6 +1,7 @@
 """Measure what `benchmark_dspdc.theory.ranking` stores: prices of iterations and fits of rates.
 
-    python benchmarks/ranking.py            # some five minutes, on an idle machine
+    python benchmarks/ranking.py               # half an hour, on an idle machine
+    python benchmarks/ranking.py sdna qning    # these methods alone
 
 Every method of the ranking is run to 1e-6, or for some seconds, on problems that are named here
 and lie apart from the held-out half of configs/regret.yml. The nanoseconds of its iterations give
@@ -91,7 +92,7 @@ def straight(rows):
     return nnls(np.stack([1.0 / y, x / y], axis=1), np.ones(len(y)))[0]
 
 
-def main():
+def main(wanted):
     conditions, prices, set_ups = {}, {}, {}
     for name, problem in problems():
         c, kind = ranking.letters(problem), problem.operator.kind
@@ -101,6 +102,8 @@ def main():
             for method, rival in ranking.rivals(problem).items()
         ]
         for method, options, epoch, condition in runs:
+            if wanted and method not in wanted:
+                continue
             iterations, each, set_up = measured(problem, method, options)
             epochs = iterations / (epoch * ranking.NATS)
             print(f"{name:30} {method:9} condition {condition:9.3g}: {epochs:9.3g} epochs a nat, "
@@ -130,4 +133,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

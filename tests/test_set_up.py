@@ -8,8 +8,8 @@ from benchmark_dspdc import erm, matrix_risk, solve, trace_regression
 from benchmark_dspdc.methods import METHODS, saddle
 from benchmark_dspdc.theory import coupling_constant
 
-#: Passes that a set-up may take. On A = UV norms of single rows take D/2 more, and nothing cheaper
-#: is exact.
+#: Passes that a set-up may take, on a million numbers stored. On A = UV norms of single rows take
+#: D/2 more, and nothing cheaper is exact.
 MOST, D = 5.0, 8
 
 
@@ -27,8 +27,8 @@ def csr(rng):
 
 
 def factorized(rng):
-    U, V = rng.standard_normal((5000, D)), rng.standard_normal((D, 200))
-    return erm((U, V), labels(rng, 5000), "smoothed_hinge")
+    U, V = rng.standard_normal((120000, D)), rng.standard_normal((D, 5000))
+    return erm((U, V), labels(rng, 120000), "smoothed_hinge")
 
 
 def matrices(rng):

@@ -355,7 +355,9 @@ class PrimalAPCG(AcceleratedMethod):
                 problem.operator, whole(n), self._blocks, False, self._raised
             )
         if kind == ESTIMATED_AND_WATCHED:
-            self._watch = Watch(whole(n), self._blocks, float(norms2.max()))
+            self._watch = Watch(
+                problem.operator, whole(n), self._blocks, float(norms2.max())
+            )
         moved = moduli_of(problem.reg, p)
         of_blocks = [moved[block] for block in self._blocks.blocks]
         low, high = (np.array([f(of) for of in of_blocks]) for f in (np.min, np.max))

@@ -251,7 +251,7 @@ class ASVRGSP(Method):
             norm = Constant(
                 self._raised * CAUTION * estimated_norm2(problem.operator), ESTIMATED_AND_WATCHED
             )
-            self._watch = Watch(whole(n), whole(p), norm.value)
+            self._watch = Watch(problem.operator, whole(n), whole(p), norm.value)
         scale = n * problem.lam * problem.gamma
         L2 = norm.value / scale
         entry_cost, pass_cost = found.cost + ENTRY, problem.operator.multiply_adds

@@ -24,14 +24,15 @@ class Watch:
         What norms are to be raised by where one was found to be too small.
     """
 
-    def __init__(self, dual, primal, largest):
-        self.dual, self.primal, self.largest, self.factor = dual, primal, largest, 1.0
+    def __init__(self, operator, dual, primal, largest):
+        self.operator, self.dual, self.primal = operator, dual, primal
+        self.largest, self.factor = largest, 1.0
         signs = np.random.default_rng(0).random(dual.starts[-1]) < 0.5
         self._y = np.where(signs, -1.0, 1.0)
 
-    def holds(self, operator):
+    def holds(self):
         """Whether no block is known to have a larger norm than the largest that is assumed."""
-        y = ascent_step(operator, self.dual, self.primal, self._y)
+        y = ascent_step(self.operator, self.dual, self.primal, self._y)
         value = float(y @ y)
         if value == 0.0:
             return True
@@ -67,22 +68,23 @@ def watched_batches(method, seeds, m, norms, each=False, problem=None):
     if norms == "certified":
         return batches(problem, seeds, m, each)
     dual = row_partition(problem, seeds, m)
-    norms2, kind = watched_norms2(method, dual)
+    norms2, kind = watched_norms2(method, dual, operator=problem.operator)
     return smoothness(problem, dual, norms2 if each else float(norms2.max()), kind)
 
 
-def watched_norms2(method, dual, norms="estimated"):
+def watched_norms2(method, dual, norms="estimated", operator=None):
     """|A_I|^2 of blocks of rows, estimated where exact ones take long, and what is known of them.
 
     The method then has a `Watch`; with ``norms="certified"`` they are exact or upper bounds.
+    The operator is that of the method's problem, or the same with other weights of columns.
     """
-    operator = method.problem.operator
+    operator = operator or method.problem.operator
     if norms == "certified":
         return row_blocks_norm2(operator, dual, each=True)
-    columns = whole(method.problem.shape[1])
+    columns = whole(operator.shape[1])
     norms2, kind = quick_norms2(operator, dual, columns, True, method._raised)
     if kind == ESTIMATED_AND_WATCHED:
-        method._watch = Watch(dual, columns, float(norms2.max()))
+        method._watch = Watch(operator, dual, columns, float(norms2.max()))
     return norms2, kind
 
 

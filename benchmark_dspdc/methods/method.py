@@ -226,7 +226,7 @@ class Method(ABC):
         """Watch the norms of batches; if one is too small, begin anew from here with larger."""
         watch = self._watch
         self._counters[0] += self.problem.operator.multiply_adds
-        if watch.holds(self.problem.operator):
+        if watch.holds():
             watch.next *= LOOKS
             return
         x, y = self.x, self.y

@@ -149,12 +149,13 @@ class FactorizedOperator(NumbersOperator):
             return float(norms2.max())
         return largest_head_of_rows(norms2, len(right), size, lambda rows: left[rows] @ right.T)
 
-    #: Passes that a sample of rows of A may take, which have to be formed, unless they are few.
-    SAMPLING_PASSES, FEWEST = 4.5, 16
+    #: Passes that a sample of rows of A may take, which have to be formed, or multiply-adds
+    #: where that is little; and the fewest rows.
+    SAMPLING_PASSES, LEAST_SAMPLING, FEWEST = 4.5, 4e6, 16
 
     def sample_size(self, most):
-        allowed = self.SAMPLING_PASSES * self.multiply_adds / self.sample_cost(1)
-        return min(most, self.shape[0], max(self.FEWEST, int(allowed)))
+        allowed = max(self.SAMPLING_PASSES * self.multiply_adds, self.LEAST_SAMPLING)
+        return min(most, self.shape[0], max(self.FEWEST, int(allowed / self.sample_cost(1))))
 
     def sample_cost(self, size):
         return size * self.shape[1] * (self.d + 2.0 * SAMPLING_STEPS)

@@ -320,8 +320,8 @@ def batch_scales(operator, blocks, scaling, rng):
     sizes = np.diff(blocks.starts).astype(np.float64)
     limit = None
     if scaling == "auto":
-        cheap = affordable(operator, operator.pairs(blocks, whole(operator.shape[1])))
-        scaling = "tight" if cheap else "sampled"
+        pairs = operator.pairs(blocks, whole(operator.shape[1]))
+        scaling = "tight" if blocks.largest == 1 or affordable(operator, pairs) else "sampled"
         limit = set_up_budget(operator)
     if scaling == "safe" or blocks.largest == 1:
         return sizes, scaling
