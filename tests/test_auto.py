@@ -163,7 +163,9 @@ for function, body in ((loss_value, square.square_value),
 def test_methods_that_refuse_a_problem_do_not_run():
     A = np.dot(*make_factors())
     problem = erm(A, A.sum(axis=1), Plain(), 0.01, 0.1)
-    assert {each.method for each in Auto.ranked(problem)} == {"fista", "katyusha", "rpdg", "svrg"}
+    assert {each.method for each in Auto.ranked(problem)} == {
+        "fista", "katyusha", "l_katyusha", "l_svrg", "rpdg", "s2cd", "svrg",
+    }
     result = solve(problem)
     assert result.status == "converged" and result.info["method"] in Auto.admitted(problem)
     with pytest.raises(ValueError, match="dspdc needs dual_prox, which Plain does not have"):

@@ -767,13 +767,17 @@ def pdhg_watched(problem, n_iterations):
     """`chambolle_pock_3` with an estimate of the norm."""
     A, n, lam, delta = problem.A, len(problem.b), problem.lam, problem.gamma / len(problem.b)
     norm = Watched(problem, False)
-    x, y, moved = problem.first(), np.zeros(n), 0.0 * problem.first()
+    x, y, moved, since = problem.first(), np.zeros(n), 0.0 * problem.first(), 0
     for _ in range(n_iterations):
         mu = 2 * np.sqrt(lam * delta) * n / np.sqrt(norm.norm2)
         tau, sigma = mu / (2 * lam), mu / (2 * delta)
         bar = x + moved / (1 + mu)
         new_y = all_dual_steps(problem, A @ bar, y, n / sigma)
-        strained = norm.strained(moved, new_y - y, A, tau, sigma, x, new_y)
+        # Each of the first 16 moves with new steps, then every eighth.
+        strained = (since < 16 or since % 8 == 0) and norm.strained(
+            moved, new_y - y, A, tau, sigma, x, new_y
+        )
+        since = 0 if strained else since + 1
         y = new_y
         new = problem.prox(x - tau * A.T @ y / n, tau)
         moved = 0.0 * x if strained else new - x

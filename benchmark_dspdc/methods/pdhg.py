@@ -16,6 +16,10 @@ from ..theory import steps as formulas
 from .method import Method
 from .saddle import WholeSteps
 
+#: Moves with new steps that are all watched, and of the later ones one of so many: watching takes
+#: as long as the rest of an iteration on small data.
+AT_FIRST, EVERY = 16, 8
+
 
 class PDHG(Method):
     """Primal-dual hybrid gradient method (Chambolle-Pock), deterministic.
@@ -44,7 +48,7 @@ class PDHG(Method):
         self._x = np.zeros(problem.x_shape) if self.start is None else self.start.x.copy()
         self._y = np.zeros(problem.shape[0]) if self.start is None else self.start.y.copy()
         self._pull = self._whole.pull(self._y) if self._y.any() else np.zeros(problem.x_shape)
-        self._moved = np.zeros(problem.x_shape)
+        self._moved, self._since = np.zeros(problem.x_shape), 0
         self.info.update(step=step, shrunk=0)
         self._set_steps()
         if step == "norm":
@@ -64,15 +68,17 @@ class PDHG(Method):
             steps = self._steps
             y, pull = whole.dual(self._x + steps.theta * self._moved, self._y, steps.sigma)
             # The y of now meets the x of the move before.
-            too_long = whole.too_long(
+            watched = self._since < AT_FIRST or self._since % EVERY == 0
+            too_long = watched and whole.too_long(
                 self._moved, y - self._y, pull - self._pull, steps, self._x, y
             )
             self._y, self._pull = y, pull
             x = whole.primal(self._x, pull, steps.tau)
             self._moved = x - self._x
             self._x = x
+            self._since += 1
             if too_long:
-                self._moved = np.zeros_like(x)
+                self._moved, self._since = np.zeros_like(x), 0
                 self.info["shrunk"] += 1
                 self._set_steps()
 

@@ -38,10 +38,17 @@ def gradient_of_stored(operator, loss, b, x):
 
 @loss_gradient.register(FactorizedOperator)
 def gradient_of_factors(operator, loss, b, x):
+    return _through_factors(operator, x, lambda U, v, u: _gradient_of_rows(
+        U, loss, b, v, u, np.empty(TILE)
+    ))
+
+
+def _through_factors(operator, x, of_rows):
+    """V'u, where `of_rows` fills u given U and v = V x."""
     U, Vt = DenseRows(operator.U), DenseRows(operator.Vt)
     v, u = np.empty((2, operator.Vt.shape[1]))
     multiply_transposed(Vt, np.ascontiguousarray(x, dtype=np.float64), v)
-    _gradient_of_rows(U, loss, b, v, u, np.empty(TILE))
+    of_rows(U, v, u)
     out = np.empty(operator.shape[1])
     multiply(Vt, u, out)
     return out
@@ -77,6 +84,13 @@ def dual_step_of_stored(operator, loss, b, x, y, rho):
     out = np.empty(operator.shape[1])
     _dual_step_of_rows(operator.rows, loss, b, x, y, rho, out, np.empty(TILE))
     return out
+
+
+@dual_step_gradient.register(FactorizedOperator)
+def dual_step_of_factors(operator, loss, b, x, y, rho):
+    return _through_factors(operator, x, lambda U, v, u: _dual_step_of_rows(
+        U, loss, b, v, y, rho, u, np.empty(TILE)
+    ))
 
 
 @njit
