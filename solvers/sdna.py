@@ -9,5 +9,7 @@ class Solver(MethodSolver):
 
     name = "SDNA"
     method = "sdna"
-    parameters = {"m": [16], "inner": [0.1], "order": ["permuted"], "moduli": ["each"]}
+    parameters = {
+        "m": [16], "inner": [0.1], "order": ["permuted"], "blocks": ["fresh"], "moduli": ["each"],
+    }
     requirements = []

@@ -312,7 +312,8 @@ USUAL = dict(
     step=("third", "strong", "theory", "practice", "norm", "watched", "backtracking", 0.1),
     order=("random", "permuted", "auto"), epoch=("auto", 2.0, 1, 0.1),
     snapshot=("average", "last"), batch=("auto", 1, 3), acceleration=("auto", 0.0, 2.0),
-    inner=("single", "theorem", "svrg", "sdca", 0.1), probability=("auto", 0.5, 1),
+    inner=("single", "theorem", "svrg", "sdca", 0.1), blocks=("fresh", "fixed"),
+    probability=("auto", 0.5, 1),
     memory=(0, 3, 100), kappa=(0.5, 10.0), halpern=(True, False), restarts=(True, False),
 )
 LIMITS = dict(

@@ -20,6 +20,7 @@ from replay import (
     drawn_entries,
     drawn_pairs,
     drawn_parts,
+    fresh_blocks,
     partitions,
 )
 from transcriptions import algorithm_1, remark_1
@@ -85,7 +86,8 @@ def of_sdca(problem, algorithm, options, count):
 
 
 def of_sdna(problem, algorithm, options, count):
-    return authors.sdna(problem, drawn_batches(algorithm, count, SEED))
+    draw = drawn_batches if "blocks" in options or options["m"] == 1 else fresh_blocks
+    return authors.sdna(problem, draw(algorithm, count, SEED))
 
 
 def of_asdca(problem, algorithm, options, count):
@@ -252,6 +254,8 @@ CASES = {
     "sdca sampled": Case("sdca", dict(m=7, scaling="sampled")),
     "sdna": Case("sdna", dict(m=1), of_sdna),
     "sdna blocks": Case("sdna", dict(m=7, order="permuted", inner=1e-14), of_sdna),
+    "sdna random": Case("sdna", dict(m=4, inner=1e-14), of_sdna),
+    "sdna fixed": Case("sdna", dict(m=7, order="permuted", inner=1e-14, blocks="fixed"), of_sdna),
     "saga": Case("saga", dict(m=1), of_parts(authors.saga)),
     "saga batches": Case("saga", dict(m=7), of_parts(authors.saga)),
     "saga strong": Case("saga", dict(m=1, step="strong"), of_parts(authors.saga, step="strong")),

@@ -11,6 +11,7 @@ from benchmark_dspdc.engine.sampling import (
     weighted,
 )
 from benchmark_dspdc.methods.dual_ascent import QUEUE, fill_queue, next_block
+from benchmark_dspdc.state.gram_ascent import take_rows
 from benchmark_dspdc.state.iteration import load
 from benchmark_dspdc.state.single_entries import _pick_many, draw_entry
 
@@ -75,6 +76,18 @@ def drawn_batches(algorithm, n_iterations, seed, probabilities=None):
         queue.append(next_block(choice, batches.memory, batches.random))
     order = np.arange(algorithm.problem.shape[0]) if own.order is None else own.order
     return [order[own.starts[k]:own.starts[k + 1]] for k in queue[:n_iterations]]
+
+
+def fresh_blocks(algorithm, n_iterations, seed):
+    """The index sets that a fresh SDNA with this seed will draw."""
+    own, rule = algorithm._ascent.batches, algorithm._ascent.rule
+    order, random = own.order.copy(), generator(np.random.SeedSequence(seed).generate_state(2)[1])
+    drawn, r = [], len(own.starts) - 1
+    for t in range(n_iterations):
+        lo, hi = own.starts[t % r], own.starts[t % r + 1]
+        take_rows(rule.fresh, order, lo, hi, random)
+        drawn.append(order[lo:hi].copy())
+    return drawn
 
 
 def drawn_parts(total, size, n_iterations, seed, probabilities_of=None):

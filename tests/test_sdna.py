@@ -1,10 +1,11 @@
 """SDNA, and batches whose norms are estimated: identities, its theorem, watched estimates."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.stats
 import transcriptions_field as authors
 from conftest import OPERATORS, make_factors, make_problem
 from matrix_cases import SMALL
@@ -12,7 +13,9 @@ from method_cases import optimum
 from transcriptions import Vectors
 
 from benchmark_dspdc import erm, solve
+from benchmark_dspdc.engine.sampling import generator
 from benchmark_dspdc.methods import METHODS, apcg, dual_ascent, sdna
+from benchmark_dspdc.state.gram_ascent import DRAWN, SHUFFLED, take_rows
 from benchmark_dspdc.theory import coupling_constant
 from benchmark_dspdc.theory.block_sizes import estimated_norms2
 
@@ -61,7 +64,7 @@ def test_rate_of_sdna(inner, m):
     r = N // m
     at, total, bounds = np.arange(1, 11) * 4 * r, np.zeros(10), []
     for seed in range(10):
-        algorithm = METHODS["sdna"](problem, seed=seed, m=m, inner=inner)
+        algorithm = METHODS["sdna"](problem, seed=seed, m=m, inner=inner, blocks="fixed")
         starts, order = algorithm._ascent.batches.starts, algorithm._ascent.batches.order
         norm2 = max(
             np.linalg.norm(plain.A[order[lo:hi]], 2) ** 2
@@ -83,17 +86,47 @@ def passes_to(problem, tol, method, **options):
 
 def test_sdna_takes_fewer_passes_than_sdca_with_batches_where_rows_are_correlated():
     problem = correlated()
-    for order in ("random", "permuted"):
+    for order, blocks in product(("random", "permuted"), ("fresh", "fixed")):
         options = dict(m=8, order=order)
-        assert passes_to(problem, 1e-5, "sdna", **options) < 0.6 * passes_to(
+        assert passes_to(problem, 1e-5, "sdna", blocks=blocks, **options) < 0.6 * passes_to(
             problem, 1e-5, "sdca", scaling="tight", **options
         )
+
+
+def test_sdna_takes_fewer_passes_than_single_rows_where_they_are_ill_conditioned():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((5, 300))[rng.integers(0, 5, 400)]
+    A += 0.05 * rng.standard_normal(A.shape)
+    problem = erm(A / 17.0, A @ rng.standard_normal(300) / 17.0, "square", 0.0, 1e-5)
+    single = passes_to(problem, 1e-6, "sdca", order="permuted")
+    assert passes_to(problem, 1e-6, "sdna", m=16, order="permuted") < 0.8 * single
+
+
+def test_fresh_blocks_have_every_row_once_an_epoch_or_are_uniform():
+    random, order = generator(5), np.arange(10)
+    starts = [0, 4, 7, 10]
+    for _ in range(20):
+        rows = []
+        for lo, hi in pairwise(starts):
+            take_rows(SHUFFLED, order, lo, hi, random)
+            rows += order[lo:hi].tolist()
+        assert sorted(rows) == list(range(10))
+    # All pairs equally often, wherever the block lies.
+    counts = np.zeros((5, 5))
+    order = np.arange(5)
+    for t in range(20000):
+        lo = 2 * (t % 2)
+        take_rows(DRAWN, order, lo, lo + 2, random)
+        i, j = order[lo:lo + 2]
+        counts[i, j] += 1
+    assert sorted(order) == list(range(5))
+    assert scipy.stats.chisquare(counts[~np.eye(5, dtype=bool)]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_gram_matrices_are_made_once_and_counted(operator):
     problem = make_problem(operator, "smoothed_hinge", 0.01, 0.05, N, P, D)
-    one, other = (METHODS["sdna"](problem, seed=0, m=N) for _ in range(2))
+    one, other = (METHODS["sdna"](problem, seed=0, m=N, blocks="fixed") for _ in range(2))
     one.advance(1)
     rule, given = one._ascent.rule, other._ascent.rule
     A = np.dot(*make_factors(N, P, D))
@@ -112,7 +145,7 @@ def test_gram_matrices_are_made_once_and_counted(operator):
 
 def test_gram_matrices_on_matrices_have_the_weights_of_the_moduli():
     written = SMALL["moduli far apart"]()
-    algorithm = METHODS["sdna"](written.problem, seed=0, m=4)
+    algorithm = METHODS["sdna"](written.problem, seed=0, m=4, blocks="fixed")
     algorithm.advance(20)
     plain, rule = written.plain(), algorithm._ascent.rule
     order = algorithm._ascent.batches.order[:4]
@@ -125,8 +158,9 @@ def test_sdna_refuses_gram_matrices_that_do_not_fit(monkeypatch):
     monkeypatch.setattr(sdna, "LARGEST_GRAMS", 1000.0)
     problem = make_problem("dense", n=N)
     with pytest.raises(ValueError, match="blocks of m = 5 rows would take 1.2e-06 GB"):
-        solve(problem, "sdna", m=5)
-    sdna.SDNA.validate(problem, m=1)
+        solve(problem, "sdna", m=5, blocks="fixed")
+    sdna.SDNA.validate(problem, m=1, blocks="fixed")
+    sdna.SDNA.validate(problem, m=5)
     with pytest.raises(ValueError, match="inner must be"):
         solve(problem, "sdna", inner=1.0)
 

@@ -66,7 +66,7 @@ def sdna(problem, batches):
     for K in batches:
         Q = A[K] @ A[K].T / (problem.lam * n)
         start, z = y[K].copy(), A[K] @ x
-        for _ in range(1000):
+        for _ in range(100):
             before = y[K].copy()
             for k, i in enumerate(K):
                 slope = z[k] - Q[k] @ (y[K] - start)

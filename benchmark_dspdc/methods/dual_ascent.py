@@ -101,6 +101,19 @@ def next_of_epoch(choice, memory, random):
     return choice.visits[done]
 
 
+class InTurn(NamedTuple):
+    """One batch after the other, for rules that change what rows they have."""
+
+    n_blocks: int
+
+
+@next_block.register(InTurn)
+def next_in_turn(choice, memory, random):
+    block = memory[QUEUE]
+    memory[QUEUE] = (block + 1) % choice.n_blocks
+    return block
+
+
 @next_block.register(Weighted)
 def next_by_weight(choice, memory, random):
     return any_block(choice, random)
@@ -211,6 +224,8 @@ class DualAscent(BatchLoop):
         The y to begin at.
     make_rule : callable or None
         Given the partition and rho, the rule by which y changes; None for `Ascent`.
+    in_turn : bool
+        Whether the batches come in turn, as the rule draws their rows; `order` is then its own.
 
     Attributes
     ----------
@@ -226,7 +241,7 @@ class DualAscent(BatchLoop):
     """
 
     def __init__(self, problem, seeds, m, scaling, order, probabilities, counters, start=None,
-                 make_rule=None):
+                 make_rule=None, in_turn=False):
         choose(scaling, SCALINGS, "scaling")
         choose(order, ("random", "permuted"), "order")
         operator, n = problem.operator, problem.shape[0]
@@ -242,7 +257,7 @@ class DualAscent(BatchLoop):
         self._most[blocks.order] = np.repeat(sizes, sizes)
         rho = formulas.sdca(n, operator.row_norms2, self._per_row, problem.lam)
         rule = Ascent(problem.loss, rho) if make_rule is None else make_rule(blocks, rho)
-        state = dual_state(problem, blocks.largest)
+        state = dual_state(problem, blocks.largest, fixed=not in_turn)
         if start is not None:
             state.point.y[:] = start
             state.w[:] = operator.rmatvec_packed(start) / -n
@@ -252,7 +267,7 @@ class DualAscent(BatchLoop):
             probabilities=probabilities, scale=float(scales.max()),
         )
         self._uncertain = scaling == "sampled" and bool(np.any(self._per_row < self._most))
-        choice = Epochs(np.arange(n_blocks), order == "permuted")
+        choice = InTurn(n_blocks) if in_turn else Epochs(np.arange(n_blocks), order == "permuted")
         if probabilities == "importance":
             largest = np.maximum.reduceat(rho[blocks.order], blocks.starts[:-1])
             shares, iterations = formulas.sdca_importance(largest, problem.gamma)

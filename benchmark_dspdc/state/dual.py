@@ -77,9 +77,9 @@ class BlockKeptDual:
     #: memory.
     TOGETHER = 32
 
-    def __init__(self, operator, point):
+    def __init__(self, operator, point, fixed):
         self.point, self.operator = point, operator
-        self.plans = Plans(operator, True)
+        self.plans = Plans(operator, fixed)
         self.w, self.x = operator.packed_zeros(), operator.packed_zeros()
 
     def renew(self, blocks):
@@ -336,15 +336,15 @@ def _sparse_dot_threshold(data, columns, start, end, reg, w):
 
 # From operators -----------------------------------------------------------------------------
 
-def dual_state(problem, largest):
-    """State for dual-only methods at y = 0, for batches of at most so many rows."""
+def dual_state(problem, largest, fixed=True):
+    """State for dual-only methods at y = 0, for batches of at most so many rows, fixed or not."""
     n = problem.shape[0]
     point = DualPoint(np.zeros(n), problem.b, problem.reg, np.empty(largest))
-    return make_dual_state(problem.operator, point)
+    return make_dual_state(problem.operator, point, fixed)
 
 
 @singledispatch
-def make_dual_state(operator, point):
+def make_dual_state(operator, point, fixed):
     """`dual_state` of a kind of operator."""
     raise TypeError(f"{type(operator).__name__} has no dual state")
 
@@ -356,13 +356,13 @@ def dual_cost(operator, r):
 
 
 @make_dual_state.register(StoredOperator)
-def stored_dual_state(operator, point):
+def stored_dual_state(operator, point, fixed):
     n, p = operator.shape
     return KeptDual(point, operator.rows, np.zeros(p), float(n))
 
 
 @make_dual_state.register(FactorizedOperator)
-def factor_dual_state(operator, point):
+def factor_dual_state(operator, point, fixed):
     U, Vt, (n, p) = operator.U, operator.Vt, operator.shape
     return FactorKeptDual(
         point, operator.d, DenseRows(U), DenseRows(Vt), *np.zeros((2, p)),

@@ -1,7 +1,8 @@
 """The rule of SDNA: a block of dual coordinates with all of its Gram matrix.
 
 The block's y maximises  <z, y> - sum phi_i*(y_i) - h'(A_I A_I')h/(2 lam n), h the change
-of y, by coordinate ascent on the Gram matrix. That is made when the block is met first.
+of y, by coordinate ascent on the Gram matrix. Of blocks that are fixed that is made when one
+is met first; blocks may also be drawn afresh, and then it is made every time.
 """
 
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..engine.dispatch import generic, index
 from ..engine.kernel_cache import njit
+from ..engine.sampling import below, shuffle_head
 from ..model.losses import dual_prox
 from ..operators.factorized import FactorizedOperator
 from ..operators.gram import gram
@@ -26,8 +28,9 @@ class GramAscent(NamedTuple):
     loss : NamedTuple
     rho : ndarray
         |A_i|^2/(lam n) of every row.
-    grams : ndarray of shape (n, m)
-        By position in the order: products of a row with those of its block, over lam n.
+    grams : ndarray of shape (n, m), or (m, m) where blocks are fresh
+        By position in the order, or in the block: products of a row with those of its block,
+        over lam n.
     known : ndarray
         By position: whether the matrix of the block that begins there has been made.
     before, row, metric : ndarray
@@ -41,6 +44,10 @@ class GramAscent(NamedTuple):
     gamma : float
     counters : ndarray
         Those of the method; multiply-adds of matrices and sweeps are added to the first.
+    fresh : int
+        `FIXED`, or how rows come into blocks: `SHUFFLED` once an epoch, or `DRAWN` for each.
+    random : ndarray
+        State of the generator for that.
     """
 
     loss: object
@@ -55,9 +62,14 @@ class GramAscent(NamedTuple):
     strength: float
     gamma: float
     counters: np.ndarray
+    fresh: int
+    random: np.ndarray
 
 
-def gram_ascent(problem, largest, rho, inner, most, counters):
+FIXED, SHUFFLED, DRAWN = range(3)
+
+
+def gram_ascent(problem, largest, rho, inner, most, counters, fresh, random):
     """The rule for blocks of at most so many rows."""
     operator, (n, p) = problem.operator, problem.shape
     metric, width = np.zeros((0, 0)), p
@@ -66,10 +78,11 @@ def gram_ascent(problem, largest, rho, inner, most, counters):
         width = len(metric)
         counters[0] += p * width ** 2
     # Empty pages take no memory until the blocks are met.
-    grams = np.empty((n, largest if largest > 1 else 0))
+    grams = np.empty((n if fresh == FIXED else largest, largest if largest > 1 else 0))
     return GramAscent(
         problem.loss, rho, grams, np.zeros(n, dtype=np.bool_), np.empty(largest),
-        np.zeros(width), metric, inner, most, problem.lam * n, problem.gamma, counters,
+        np.zeros(width), metric, inner, most, problem.lam * n, problem.gamma, counters, fresh,
+        random,
     )
 
 
@@ -80,9 +93,32 @@ def prepare_block(rule, state, order, lo, hi):
 
 @prepare_block.register(GramAscent)
 def prepare_gram(rule, state, order, lo, hi):
-    if hi - lo > 1 and not rule.known[lo]:
+    if hi - lo > 1 and (rule.fresh != FIXED or not rule.known[lo]):
+        take_rows(rule.fresh, order, lo, hi, rule.random)
         rule.known[lo] = True
         rule.counters[0] += fill_gram(state, rule, order, lo, hi)
+
+
+@njit
+def take_rows(fresh, order, lo, hi, random):
+    """Fill ``order[lo:hi]`` with other rows, if blocks are fresh; blocks come in turn."""
+    if order is None:
+        return
+    if fresh == SHUFFLED and lo == 0:
+        shuffle_head(order, order.shape[0], random)
+    elif fresh == DRAWN:
+        for k in range(hi - lo):
+            # Any position but those filled already.
+            other = below(random, order.shape[0] - k)
+            if other >= lo:
+                other += k
+            order[lo + k], order[other] = order[other], order[lo + k]
+
+
+@njit(inline=True)
+def _place(rule, lo):
+    """Where the matrix of the block at `lo` is."""
+    return lo if rule.fresh == FIXED else 0
 
 
 dual_change.register(GramAscent)(ascend)
@@ -93,7 +129,7 @@ def ascend_by_gram(rule, order, lo, hi, b, y, buffer):
     size = hi - lo
     if size == 1:
         return lo, False
-    before, grams = rule.before, rule.grams
+    before, grams, place = rule.before, rule.grams, _place(rule, lo)
     for k in range(size):
         before[k] = y[index(order, lo + k)]
     largest = 0.0
@@ -110,7 +146,7 @@ def ascend_by_gram(rule, order, lo, hi, b, y, buffer):
                 moves += 1
                 swept += (rule.rho[i] + rule.gamma) * change * change
                 for l in range(size):
-                    buffer[l] -= change * grams[lo + k, l]
+                    buffer[l] -= change * grams[place + k, l]
         largest = max(largest, swept)
         if swept <= rule.inner * rule.inner * largest:
             break
@@ -132,11 +168,12 @@ def fill_gram(state, rule, order, lo, hi):
 @njit
 def _products_with_row(rule, rows, order, lo, k):
     """Products of the k-th row of A, which is in ``rule.row``, with those up to it."""
-    grams = rule.grams
-    rows_dot(rows, order, lo, k + 1, rule.row, grams[k])
+    grams, place = rule.grams, _place(rule, lo)
+    own = grams[place + k - lo]
+    rows_dot(rows, order, lo, k + 1, rule.row, own)
     for l in range(k + 1 - lo):
-        grams[k, l] /= rule.strength
-        grams[lo + l, k - lo] = grams[k, l]
+        own[l] /= rule.strength
+        grams[place + l, k - lo] = own[l]
 
 
 @fill_gram.register(KeptDual)
@@ -170,5 +207,6 @@ def gram_of_factors(state, rule, order, lo, hi):
 @fill_gram.register(BlockKeptDual)
 def gram_of_matrices(state, rule, order, lo, hi):
     rows = np.arange(lo, hi) if order is None else order[lo:hi]
-    rule.grams[lo:hi, :hi - lo] = state.operator.gram(rows) / rule.strength
+    place = lo if rule.fresh == FIXED else 0
+    rule.grams[place:place + hi - lo, :hi - lo] = state.operator.gram(rows) / rule.strength
     return int(state.operator.gram_cost(hi - lo))
