@@ -299,7 +299,7 @@ FEWEST_ROWS = 16
 
 #: What the norms of all blocks may cost before a method begins: passes over the data, or
 #: multiply-adds where that is little.
-SET_UP_PASSES, LEAST_SET_UP = 3.0, 4e6
+SET_UP_PASSES, LEAST_SET_UP = 3.0, 5e6
 
 #: How much batches are held back; see `benchmark_dspdc.methods.sdca.SDCA`.
 SCALINGS = ("auto", "tight", "safe", "sampled")
