@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from benchmark_dspdc.bench.metric_peers import METRIC_PEERS, refuses
 from benchmark_dspdc.bench.peers import PEERS
 from benchmark_dspdc.data import is_cached
 
@@ -20,5 +21,8 @@ def check_test_dataset_get_data(benchmark, dataset):
 def check_test_solver_run(benchmark, solver):
     # Other people's packages are optional.
     peer = getattr(solver, "peer", None)
-    if peer is not None and importlib.util.find_spec(PEERS[peer].package) is None:
+    if peer in METRIC_PEERS:
+        if (reason := refuses(peer)) is not None:
+            pytest.skip(reason)
+    elif peer is not None and importlib.util.find_spec(PEERS[peer].package) is None:
         pytest.skip(f"{PEERS[peer].package} is not there; install with pip install .[peers]")
