@@ -30,6 +30,9 @@ from .method import Method
 #: How short a quasi-Newton step is at least, before a proximal step takes its place.
 SHORTEST = 1.0 / 8.0
 
+#: A step that is so many times longer than exact gradients allow is no step.
+LONGEST = 100.0
+
 #: Least cosine between the two vectors of a pair that is kept.
 CURVED = 1e-12
 
@@ -51,6 +54,10 @@ class InverseHessian:
 
     def __bool__(self):
         return bool(self._pairs)
+
+    def forget(self):
+        """Begin anew, without pairs."""
+        self._pairs.clear()
 
     def add(self, s, y):
         """Learn that the gradient changes by y along s; False if it tells no curvature."""
@@ -220,6 +227,7 @@ class QNing(Method):
         self.info.update(
             self._inner.info, inner=inner, kappa=self._kappa, epoch=self._length, memory=memory,
             rounds=0, shortened=0, skipped=0,
+            forgotten=0,
         )
 
     @single_threaded
@@ -259,6 +267,11 @@ class QNing(Method):
                 self.info["skipped"] += 1
         self._at = new
         self._direction = self._inverse @ new.gradient
+        # F is convex by lam kappa/(lam + kappa): a longer step is what errors made of the pairs.
+        longest = np.linalg.norm(new.gradient) * (1.0 / self.problem.lam + 1.0 / self._kappa)
+        if not np.linalg.norm(self._direction) <= LONGEST * longest:
+            self._inverse.forget()
+            self.info["forgotten"] += 1
         # Without a pair the quasi-Newton step is the proximal one.
         self._eta = 1.0 if self._inverse else 0.0
         self._step()

@@ -38,7 +38,7 @@ LOOKS = {
     "PDHG": ("#8C6D1F", "x"),
     "RPDHG": ("#C9A227", "star"),
     "FISTA": ("#E69F00", "cross"),
-    "QNing": ("#B8860B", "star"),
+    "QNing": ("#4D4D00", "diamond"),
     "SPDHG": ("#B5179E", "triangle-down"),
     "S2CD": ("#2D6A4F", "x"),
 }
