@@ -91,7 +91,7 @@ class RPDHG(Method):
     which is finite here and takes the place of PDLP's normalised one, at the average or the
     iterate, whichever is better, once in 16 iterations. The point shown is T(z), which is
     feasible where z need not be. An iteration is one pass. The authors' constants are for
-    linear programmes, so there is no rate to report.
+    linear programmes, so a run reports no rate.
     """
 
     name = "rpdhg"

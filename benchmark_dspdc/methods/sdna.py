@@ -40,8 +40,8 @@ class SDNA(DualAscentMethod):
     inner : float
         The block's problem is solved by sweeps of coordinate ascent until one
         moves y by less than this share of the largest one, 100 sweeps at most. The
-        authors solve it exactly. On 600 correlated rows, m = 8 to 32, 0.1 took up to
-        28 % fewer passes to 1e-6 than 0.01, sweeps counted (November 2026).
+        authors solve it exactly. On 600 correlated rows, fixed blocks of 8 to 32, 0.1 took
+        up to 28 % fewer passes to 1e-6 than 0.01, sweeps counted (November 2026).
     order : {"random", "permuted"}
         The rows of a block drawn uniformly, independently of other blocks, as the theory has
         it; or each row once an epoch, in a random order.
