@@ -526,7 +526,8 @@ RESULTS = Surface(
     r"is not a readable parquet file: .|is not a result of this benchmark: .|has no rows|no point "
     r"has a finite gap|none of the files has a figure to follow: .|is too large: .* allowed"
     r"|no column|of \d+ repetitions|column base_seed of the result holds|the seeds are "
-    r"|runs of the (baseline|result) are not in|ended after \d+ of \d+ checks",
+    r"|runs of the (baseline|result) are not in|ended after \d+ of \d+ checks"
+    r"|\d+ of \d+ curves reach none of the gaps",
 )
 
 SURFACES = {

@@ -337,7 +337,7 @@ def test_a_full_disk_loses_no_curve(place):
 
 @in_a_namespace
 @pytest.mark.parametrize(("command", "room", "name"), [
-    ("figure", "8k", "gaps.png"), ("figure", "8k", "gaps.svg"), ("report", "256k", ""),
+    ("figure", "8k", "gaps.png"), ("figure", "8k", "gaps.svg"), ("report", "32k", ""),
 ])
 def test_a_full_disk_leaves_what_was_there_before(tmp_path, command, room, name):
     file, target = tmp_path / "run.parquet", tmp_path / "written"
@@ -616,7 +616,7 @@ def test_a_curve_of_other_sources_is_never_taken_from_the_cache(tmp_path):
     pd.testing.assert_series_equal(first["time"], again["time"], check_exact=True)
     assert entries == 1
     fista = folder / "benchmark_dspdc" / "methods" / "fista.py"
-    with edited(fista, "min(1.0 / L, ", "min(0.9 / L, "):
+    with edited(fista, "min(1.0 / self._L, ", "min(0.9 / self._L, "):
         other, entries = run()
     assert entries == 2
     assert (other["objective_value"].iloc[1:] != first["objective_value"].iloc[1:]).all()

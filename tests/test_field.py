@@ -238,9 +238,10 @@ def test_iterates_are_those_of_the_authors_pseudo_code(case, operator, loss, lam
     run = CASES[case]
     problem, plain = written_out(case, operator, loss, lambda1, 0.02)
     algorithm = run.start(problem)
-    compare(
-        algorithm, list(run.transcribed(plain, algorithm, run.options, ITERATIONS)), plain, CHECKS
-    )
+    # Small differences of large numbers decide on the steps: of gradients, or of P and D.
+    rtol = 1e-7 if case in ("qning batches", "rpdhg averages") else 1e-9
+    iterates = list(run.transcribed(plain, algorithm, run.options, ITERATIONS))
+    compare(algorithm, iterates, plain, CHECKS, rtol)
     if run.method == "fista":
         assert algorithm.info["restarts"] >= 1
     if run.method == "asdca":

@@ -814,7 +814,7 @@ def restarted_pdhg(problem, n_iterations, halpern=True, rho=1.0, restarts=True, 
             if look:
                 average = tuple(np.mean(part, axis=0) for part in zip(*seen, strict=True))
                 measure, candidate = min((
-                    (np.sqrt(problem.F(at[0]) - problem_dual(problem, at[1])), at)
+                    (np.sqrt(max(problem.F(at[0]) - problem_dual(problem, at[1]), 0.0)), at)
                     for at in (average, step)
                 ), key=lambda pair: pair[0])
         due = False

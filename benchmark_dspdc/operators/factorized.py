@@ -71,6 +71,19 @@ class FactorizedOperator(NumbersOperator):
         spend(sum(self.shape) * self.d ** 2)
         return quadratic_forms(self.Vt, gram(self.U))
 
+    #: Rows that tell the units of columns, where there are several times as many.
+    UNIT_ROWS = 2000
+
+    def column_units(self, of_directions=False):
+        if self.shape[0] < 5 * self.UNIT_ROWS:
+            return super().column_units(of_directions)
+        return self._some_rows.column_units(of_directions)
+
+    @cached_property
+    def _some_rows(self):
+        U, V = self.entries
+        return FactorizedOperator(U[::self.shape[0] // self.UNIT_ROWS], V)
+
     def column_squares(self, weights):
         return quadratic_forms(self.Vt, gram(self.U * np.sqrt(weights)[:, None]))
 
@@ -221,9 +234,9 @@ def product_refused(U, V):
 @single_threaded
 def materialized(U, V):
     """A = UV, unless it would take too much memory."""
+    operator = FactorizedOperator(U, V)      # checks both
     if reason := product_refused(U, V):
         raise ValueError(reason)
-    operator = FactorizedOperator(U, V)      # checks both
     return operator.U @ operator.Vt.T
 
 

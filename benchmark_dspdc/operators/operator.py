@@ -177,8 +177,9 @@ class NumbersOperator(Operator):
 
         Of A, or of A with rows of length one.
         """
-        squares, norms2 = self.column_norms2, self.row_norms2
+        squares = self.column_norms2
         if of_directions:
+            norms2 = self.row_norms2
             weights = np.divide(1.0, norms2, out=np.zeros(len(norms2)), where=norms2 > 0.0)
             squares = self.column_squares(weights)
         return np.sqrt(squares / np.maximum(self.column_counts, 1))
