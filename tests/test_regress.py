@@ -652,11 +652,11 @@ def test_the_example_of_the_docs_catches_seven_wrong_solvers(guarded_example, na
 
 #: After each call SPDC's kernel does a part of its iterations once more, on variables of their
 #: own. On every machine that is a kernel slowed by so much, with the same steps and counts.
-SLOWED = """        self._run(n_iterations)
-        if self.name == "spdc":
-            if not hasattr(self, "twin"):
-                self.twin = type(self)(self.problem, seed=0)
-            self.twin._run(int(0.3 * n_iterations))
+SLOWED = """            self._run(n_iterations)
+            if self.name == "spdc":
+                if not hasattr(self, "twin"):
+                    self.twin = type(self)(self.problem, seed=0)
+                self.twin._run(int(0.3 * n_iterations))
 """
 
 
@@ -664,7 +664,7 @@ SLOWED = """        self._run(n_iterations)
 @pytest.mark.timing
 def test_a_kernel_slowed_by_30_per_cent_is_caught_and_named(timed):
     method = timed / "benchmark_dspdc" / "methods" / "method.py"
-    with edited(method, "        self._run(n_iterations)\n", SLOWED):
+    with edited(method, "            self._run(n_iterations)\n", SLOWED):
         code, shown = guarded(timed, config="timed")
     assert code == 1, shown
     rows = json.loads((timed / "out.json").read_text())["figures"]
