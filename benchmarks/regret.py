@@ -17,7 +17,7 @@ GAPS = (1e-4, 1e-6)
 
 AUTO = "Auto"
 TUNED = "DSPDC[m=auto,q=auto,steps=block,order=permuted,adaptive=True]"
-THEOREM = TUNED.replace("block,order=permuted,adaptive=True", "theorem,order=random,adaptive=False")
+THEOREM = "DSPDC[m=auto,q=auto,steps=theorem,order=random,adaptive=False]"
 
 
 def held_out(dataset, objective):
