@@ -5,7 +5,7 @@ import inspect
 import math
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pandas as pd
@@ -250,7 +250,9 @@ def _prepare(cls, options, problem, started):
         chosen = {k: v for k, v in sizes.items() if k in known}
         algorithm = cls(tiny, start=start, **options, **chosen)
         if matrices:
-            algorithm.advance(2)
+            # Steps without end fail here too; the run itself says so.
+            with suppress(ProjectionError):
+                algorithm.advance(2)
         tiny.certify(algorithm.x, algorithm.y)
 
 

@@ -424,6 +424,13 @@ def test_an_eigensolver_that_fails_from_the_start_is_an_error(monkeypatch):
         solve(problem)
 
 
+def test_a_step_without_end_fails_no_sooner_than_the_run():
+    # What is compiled before is tried on a tiny problem, where such a step leaves the numbers.
+    rng = np.random.default_rng(0)
+    problem = mt_lmnn(rng.random((24, 3)), np.arange(24) % 2, np.repeat([0, 1], 12))
+    assert np.isfinite(solve(problem, "saga", m=1, step=1.7e308, max_passes=0.5).gap)
+
+
 @pytest.mark.parametrize("scale", daily([1.0, 255.0, 1e6], 1e6))
 @pytest.mark.parametrize("method", METHODS)
 def test_large_data_with_constant_columns_does_not_look_divergent(method, scale):
