@@ -38,6 +38,7 @@ _MODULES = {
     "ElasticNet": "model.regularizers",
     "Huber": "model.losses",
     "Logistic": "model.losses",
+    "MultiTaskLMNN": "sklearn",
     "NonNegative": "model.regularizers",
     "Problem": "model.problem",
     "ProblemConstants": "theory.constants",

@@ -308,7 +308,6 @@ class MetricProblem(Problem):
         self.points, self.classes, self.n_neighbors = points, classes, n_neighbors
 
 
-@single_threaded
 def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, lam=0.1,
             loss="smoothed_hinge", metrics="multi-task"):
     """Multi-task large margin nearest neighbours, eq. (32) of the paper.
@@ -360,6 +359,12 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     lambda0 = check_number(lambda0, "lambda0", 0.0, strict=True, high=1e100)
     lam = check_number(lam, "lam", 0.0, strict=True)
     found = triplets(points, labels, tasks, n_neighbors, n_impostors)
+    return metric_problem(found, lambda0, lam, chosen, blocks)
+
+
+@single_threaded
+def metric_problem(found, lambda0, lam, loss, blocks):
+    """`mt_lmnn` of triplets; blocks are "both", or "shared" for one metric for all tasks."""
     n, d = len(found.near), found.points.shape[1]
     terms = np.stack([found.far, found.near], axis=1).ravel()
     signs = np.tile(np.array([1, -1], dtype=np.int8), n)
@@ -382,7 +387,8 @@ def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, l
     ])
     classes = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
     problem = MetricProblem(
-        operator, np.ones(n), chosen, reg, learned, found.points, classes, n_neighbors
+        operator, np.ones(n), loss, reg, learned, found.points, classes,
+        found.neighbors.shape[1],
     )
     return check_scale(problem)
 

@@ -43,9 +43,13 @@ class Triplets(NamedTuple):
     far: np.ndarray
     #: Rows of ``pairs`` that are target neighbours, int32: the sets N_j of the paper.
     neighbor_pairs: np.ndarray
+    #: The points of each point's target neighbours and impostors, of shape (N, n_neighbors) and
+    #: (N, n_impostors); -1 where there are too few.
+    neighbors: np.ndarray
+    impostors: np.ndarray
 
 
-def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
+def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False):
     """Find the triplets of the MT-LMNN problem.
 
     Parameters
@@ -60,12 +64,15 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     n_impostors : int, default=1
         Impostors of a point. The paper's text has one, which makes 191,808 triplets of its 63,936
         training points; the 1,142,658 that it reports come near six.
+    partial : bool, default=False
+        Whether a class or a task may be too small. Its points then have the neighbours and
+        impostors that there are, and points that lack either are in no pair.
 
     Returns
     -------
     Triplets
         With ``n = N * n_neighbors * n_impostors`` triplets: each target neighbour of a point is
-        combined with each of its impostors.
+        combined with each of its impostors. Fewer if `partial`.
 
     Notes
     -----
@@ -93,24 +100,94 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1):
     order = np.argsort(task_codes, kind="stable")
     starts = np.searchsorted(task_codes[order], np.arange(len(task_names) + 1))
     points, labels, codes = points[order], labels[order], codes[order]
-    for j, name in enumerate(task_names):
-        _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
-
+    if not partial:
+        for j, name in enumerate(task_names):
+            _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
     found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors)
-    # The pairs, and the triplets of their numbers.
-    n_points, n_found = found.shape
-    pairs = np.empty((n_points * n_found, 2), dtype=np.int32)
-    pairs[:, 0] = np.repeat(np.arange(n_points, dtype=np.int32), n_found)
-    pairs[:, 1] = found.ravel()
-    numbers = np.arange(n_points * n_found, dtype=np.int32).reshape(n_points, n_found)
-    neighbors, impostors = numbers[:, :n_neighbors], numbers[:, n_neighbors:]
-    near, far = (part.ravel() for part in np.broadcast_arrays(
-        neighbors[:, :, None], impostors[:, None, :]
-    ))
-    return Triplets(
-        points, labels, order, task_names, starts, pairs, starts * n_found, near, far,
-        neighbors.ravel(),
+    return _joined(points, labels, order, task_names, starts, found[:, :n_neighbors],
+                   found[:, n_neighbors:])
+
+
+def with_impostors(found, mapped, weights):
+    """Give up impostors that do nothing for others that are nearer by now.
+
+    Parameters
+    ----------
+    found : Triplets
+    mapped : ndarray of shape (N, k)
+        ``found.points``, such that Euclidean distances are those of a learned metric.
+    weights : ndarray of shape (n,)
+        What each triplet does: its dual variable, zero of those that keep their margin.
+
+    Returns
+    -------
+    Triplets
+        With the same points and neighbours, and as many impostors. Of each point those that do
+        something stay, as the optimum would be another one without them. The nearest among
+        `mapped` points take the places of the others.
+    """
+    neighbors, old = found.neighbors, found.impostors
+    width = old.shape[1]
+    codes = np.unique(found.labels, return_inverse=True)[1]
+    new = _search_all(mapped, codes, found.starts, found.task_names, 0, width)
+    used = np.zeros((len(old), neighbors.shape[1] + width))
+    used[_in_pairs(neighbors, old)] = np.bincount(
+        found.far, weights=abs(weights), minlength=len(found.pairs)
     )
+    used = used[:, neighbors.shape[1]:] > 0.0
+    # Places: first those that do something, then the nearest, then the others.
+    same = (old[:, :, None] == new[:, None, :]) & (old >= 0)[:, :, None]
+    twice = (same & used[:, :, None]).any(axis=1)
+    places = np.hstack([
+        np.where(used, 0.0, np.where(same.any(axis=2) | (old < 0), np.inf, width + 1.0)),
+        np.where(twice | (new < 0), np.inf, 1.0 + np.arange(width)),
+    ])
+    chosen = np.argsort(places, axis=1, kind="stable")[:, :width]
+    impostors = np.take_along_axis(np.hstack([old, new]), chosen, axis=1)
+    impostors[np.isinf(np.take_along_axis(places, chosen, axis=1))] = -1
+    return _joined(*found[:5], neighbors, impostors)
+
+
+def kept_triplets(old, new):
+    """Which triplets of two `Triplets` with the same neighbours are the same.
+
+    Returns
+    -------
+    of_old, of_new : ndarray
+        Their numbers in `old` and in `new`.
+    """
+    def keys(found):
+        # Neighbour pairs are the same in both, so their places name them.
+        place = np.searchsorted(found.neighbor_pairs, found.near)
+        return place * len(found.points) + found.pairs[found.far, 1]
+    return np.intersect1d(keys(old), keys(new), assume_unique=True, return_indices=True)[1:]
+
+
+def _joined(points, labels, order, task_names, starts, neighbors, impostors):
+    """`Triplets` of each point's neighbours with its impostors; -1 is none."""
+    found, there = np.hstack([neighbors, impostors]), _in_pairs(neighbors, impostors)
+    n_neighbors = neighbors.shape[1]
+    pairs = np.empty((np.count_nonzero(there), 2), dtype=np.int32)
+    pairs[:, 0], pairs[:, 1] = np.nonzero(there)[0], found[there]
+    numbers = np.full(found.shape, -1, dtype=np.int32)
+    numbers[there] = np.arange(len(pairs))
+    near, far = np.broadcast_arrays(
+        numbers[:, :n_neighbors, None], numbers[:, None, n_neighbors:]
+    )
+    both = (near >= 0) & (far >= 0)
+    pair_starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])[starts]
+    first = numbers[:, :n_neighbors]
+    return Triplets(
+        points, labels, order, task_names, starts, pairs, pair_starts, near[both], far[both],
+        first[first >= 0], neighbors, impostors,
+    )
+
+
+def _in_pairs(neighbors, impostors):
+    """Which neighbours, then impostors, make pairs: those of points that have both."""
+    near, far = neighbors >= 0, impostors >= 0
+    both = near.any(axis=1, keepdims=True) & far.any(axis=1, keepdims=True)
+    return np.hstack([near & both, far & both])
 
 
 def _check_task(labels, task, n_neighbors, n_impostors):
@@ -138,9 +215,14 @@ def _check_task(labels, task, n_neighbors, n_impostors):
 
 # What is kept on disk are row numbers: a user's points are the user's.
 @stored()
-def _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors):
-    """Rows of the neighbours of each point, then of its impostors."""
-    found = np.empty((len(points), n_neighbors + n_impostors), dtype=np.int32)
+def _search_tasks(*given):
+    """`_search_all`, kept: fits with other constants search the same points."""
+    return _search_all(*given)
+
+
+def _search_all(points, codes, starts, task_names, n_neighbors, n_impostors):
+    """Rows of the neighbours of each point, then of its impostors; -1 where there are too few."""
+    found = np.full((len(points), n_neighbors + n_impostors), -1, dtype=np.int32)
     for j in tracked(range(len(task_names)), "neighbours"):
         _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, task_names[j])
     return found
@@ -218,7 +300,7 @@ def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors
         far_limit = best[n_found - 1] + slack[row + r]
 
         for k in range(n_found):
-            best[k] = np.inf
+            best[k], found[u, k] = np.inf, -1
         for other in range(norms.shape[0]):
             v = start + other
             value = norms[other] - products[r, other]
