@@ -307,6 +307,11 @@ class MetricProblem(Problem):
         self.learned = learned
         self.points, self.classes, self.n_neighbors = points, classes, n_neighbors
 
+    @property
+    def tasks(self):
+        """The task of each of `points`."""
+        return np.repeat(self.learned.task_names, np.diff(self.operator.starts))
+
 
 def mt_lmnn(points, labels, tasks, n_neighbors=3, n_impostors=1, lambda0=0.01, lam=0.1,
             loss="smoothed_hinge", metrics="multi-task"):

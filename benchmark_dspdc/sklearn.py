@@ -52,6 +52,9 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Limit of a fit, over all rounds.
     refresh : int, default=3
         How often impostors are found again, by the metric learned so far.
+    n_candidates : int or None, default=4000
+        In tasks with more points, neighbours and impostors of a point are looked for among about
+        so many: those in cells around it. None is always all.
     random_state : int, RandomState or None, default=None
         For methods that draw rows.
     verbose : bool, default=False
@@ -100,7 +103,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def __init__(self, n_neighbors=3, n_impostors=3, lambda0=0.01, lam=None, margin=1.0,
                  n_components=None, method="auto", tol=1e-4, max_seconds=None, refresh=3,
-                 random_state=None, verbose=False):
+                 n_candidates=4000, random_state=None, verbose=False):
         self.n_neighbors = n_neighbors
         self.n_impostors = n_impostors
         self.lambda0 = lambda0
@@ -111,6 +114,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.tol = tol
         self.max_seconds = max_seconds
         self.refresh = refresh
+        self.n_candidates = n_candidates
         self.random_state = random_state
         self.verbose = verbose
 
@@ -177,6 +181,8 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.max_seconds is not None:
             check_number(self.max_seconds, "max_seconds", 0.0, strict=True)
         check_int(self.refresh, "refresh", 0)
+        if self.n_candidates is not None:
+            check_int(self.n_candidates, "n_candidates", 100)
         check_flag(self.verbose, "verbose")
 
     def _usable(self, y, codes):
@@ -220,7 +226,8 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _learn(self, X, y, codes):
         """X_0, X_1, ... of the last round, the tasks of X_1, ..., and whether it was stopped."""
         begun = perf_counter()
-        found = triplets(X, y, codes, self.n_neighbors, self.n_impostors, partial=True)
+        found = triplets(X, y, codes, self.n_neighbors, self.n_impostors, True,
+                         self.n_candidates)
         found = found._replace(points=found.points / math.sqrt(self.margin * _unit(found)))
         tasks = found.task_names
         lam = self.lambda0 / len(tasks) if self.lam is None else self.lam
@@ -246,7 +253,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 rows = slice(*found.starts[j:j + 2])
                 np.matmul(found.points[rows], _root(metric).T, out=mapped[rows])
             before, found = found, with_impostors(
-                found, mapped, problem.dual_from_primal(result.x)
+                found, mapped, problem.dual_from_primal(result.x), self.n_candidates
             )
             old, new = kept_triplets(before, found)
             if len(old) == len(found.near):

@@ -121,6 +121,51 @@ def test_layout_is_sorted_by_task_and_each_pair_occurs_once(kind):
     assert (np.diff(pairs[near, 0]) >= 0).all()
 
 
+def blobs(n=3000, d=8, n_classes=5, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    return rng.standard_normal((n_classes, d))[labels] + rng.standard_normal((n, d)), labels
+
+
+def test_search_in_cells_finds_most_of_the_nearest():
+    points, labels = blobs()
+    exact = triplets.triplets(points, labels, np.zeros(3000), 3, 3)
+    for candidates, least in ((300, 0.6), (1200, 0.9), (3000, 1.0)):
+        some = triplets.triplets(points, labels, np.zeros(3000), 3, 3, candidates=candidates)
+        for name in ("neighbors", "impostors"):
+            one, other = getattr(some, name), getattr(exact, name)
+            assert np.mean([(one == other[:, [k]]).any(axis=1) for k in range(3)]) >= least
+        assert (labels[some.neighbors] == labels[:, None]).all()
+        assert (labels[some.impostors] != labels[:, None]).all()
+        again = triplets.triplets(points, labels, np.zeros(3000), 3, 3, candidates=candidates)
+        np.testing.assert_array_equal(again.pairs, some.pairs)
+
+
+def test_cells_look_at_about_as_many_points_as_asked(monkeypatch):
+    looked, search = [], triplets._search
+
+    def counted(points, codes, queries, members, *given):
+        looked.append((len(queries), len(members)))
+        return search(points, codes, queries, members, *given)
+    monkeypatch.setattr(triplets, "_search", counted)
+    for points in (blobs()[0], np.zeros((3000, 2))):       # all at one place: a cell of them all
+        looked.clear()
+        found = triplets.triplets(points, np.arange(3000) % 7, np.zeros(3000), 2, 2,
+                                  candidates=400)
+        assert max(members for _, members in looked) <= 440
+        assert sum(queries for queries, _ in looked) == 2 * 3000
+        assert (found.neighbors >= 0).all() and (found.impostors >= 0).all()
+
+
+def test_tasks_that_are_small_are_searched_whole():
+    points, labels, tasks = make_points()
+    whole = triplets.triplets(points, labels, tasks)
+    some = triplets.triplets(points, labels, tasks, candidates=100)
+    np.testing.assert_array_equal(some.pairs, whole.pairs)
+    with pytest.raises(ValueError, match="candidates must be an integer >= 100, got 10"):
+        triplets.triplets(points, labels, tasks, candidates=10)
+
+
 def test_tiny_and_large_numbers_are_searched_exactly():
     points, labels, tasks = make_points("grid")
     # In the last all squares underflow: every distance is zero, and the index alone decides.

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from benchopt.benchmark import Benchmark
 from conftest import REPO, make_problem, run
 from frames import MATRIX, curve, runs
 from rich.console import Console
@@ -16,6 +17,7 @@ from benchmark_dspdc.report import results
 from benchmark_dspdc.report.claims import judge
 from benchmark_dspdc.report.page import page_data
 from benchmark_dspdc.report.summary import print_summary
+from benchmark_dspdc.sklearn import MultiTaskLMNN
 
 #: Answers as a worker does: a map of (max_iter n_neighbors) on the diagonal, done after 3
 #: iterations. It prints what packages print, and dies if told to by its option `seed`.
@@ -150,6 +152,27 @@ def test_a_subset_has_the_same_share_of_each_class(sizes):
     assert (np.diff(rows) > 0).all()
     assert (np.bincount(classes[rows]) == [max(4, k // 5) for k in sizes]).all()
     assert len(subset(classes, len(classes), 4, 0)) == len(classes)
+
+
+@pytest.mark.parametrize("metrics", ["multi-task", "shared"])
+def test_the_estimator_is_a_solver_that_learns_the_metric_of_each_task(metrics, monkeypatch):
+    found = next(k for k in Benchmark(REPO).get_solvers() if k.name == "MultiTaskLMNN")
+    problem, solver = metric_problem(metrics=metrics), found.get_instance()
+    monkeypatch.setattr(solver, "get_seed", lambda **options: 0)
+    assert solver.skip(problem) == (False, None)
+    assert "not metric learning" in solver.skip(make_problem())[1]
+    solver.set_objective(problem)
+    for budget in (0, 1, 16):
+        solver.pre_run_hook(budget)
+        solver.run(budget)
+        assert solver.finished == (budget == 16)
+        assert np.isfinite(problem.certify(solver.get_result()["x"]).primal)
+    # The order of classes and points does not matter to it.
+    X, y = points()
+    given = (y, None) if metrics == "shared" else (y % 2, y // 2)
+    model = MultiTaskLMNN(n_neighbors=2, tol=1e-5, random_state=0).fit(X, *given)
+    learned = problem.learned.metrics(solver.get_result()["x"])
+    np.testing.assert_allclose(learned, np.broadcast_to(model.metric_, learned.shape), atol=0.01)
 
 
 CONFIG = {

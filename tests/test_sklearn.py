@@ -2,10 +2,12 @@
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
 import sklearn
+from conftest import REPO
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -332,6 +334,14 @@ def test_a_limit_of_time_ends_the_fit_with_a_warning():
     with pytest.warns(ConvergenceWarning, match=r"round 1 of 4 .* max_seconds at a relative gap"):
         model = MultiTaskLMNN(max_seconds=1e-6, tol=1e-13, lambda0=1e-4, refresh=3).fit(X, y)
     assert len(model.rounds_) == 1 and model.gap_ > 1e-13
+
+
+def test_the_documents_examples_run():
+    text = (REPO / "docs" / "metric-learning.md").read_text()
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)
+    assert names["model"].shared_metric_.shape == (64, 64) and names["lmnn"].gap_ <= 1e-4
 
 
 # --- bad input ------------------------------------------------------------------------------

@@ -58,10 +58,15 @@ def pins(name):
     return (FOLDER / "environments" / f"{name}.txt").read_text("utf-8")
 
 
+def not_metrics(name):
+    """Why a solver that learns metrics cannot be run on other problems."""
+    return f"{name} learns metrics; this problem is not metric learning (data set MTLMNN)"
+
+
 def refuses(name, problem=None):
     """Why the peer cannot be run, on the problem if there is one, or None."""
     if problem is not None and not isinstance(problem, MetricProblem):
-        return f"{name} learns metrics; this problem is not metric learning (data set MTLMNN)"
+        return not_metrics(name)
     if not python_of(name).exists():
         return f"the environment .venv-{name} is missing; build it with `make peers-metric`"
     return None

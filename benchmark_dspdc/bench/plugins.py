@@ -26,6 +26,7 @@ from ..engine.psd_projection import ProjectionError
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
 from ..methods import NAMED
+from ..problems import MetricProblem
 from ..report.looks import BY_HAND, FAMILIES, SELF_TUNED
 from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
@@ -36,7 +37,8 @@ from .peers import PEERS, next_budget
 
 #: What a curve depends on beside the files of its plug-in and of the objective, which benchopt
 #: knows: reports, checks of regressions and the command line are not among it.
-CURVE_SOURCES = (*KERNEL_SOURCES, "theory", "data", "bench", "solver.py", "problems.py")
+CURVE_SOURCES = (*KERNEL_SOURCES, "theory", "data", "bench", "solver.py", "problems.py",
+                 "sklearn.py")
 
 CURVE_HASH = source_hash(sources(CURVE_SOURCES))
 
@@ -344,18 +346,47 @@ class TolerancePeerSolver(PeerSolver):
     stopping_criterion = BudgetGap(strategy="tolerance")
 
 
-class MetricPeerSolver(Carried, BaseSolver):
-    """Run a metric-learning package in its own environment, through a worker process.
+class MetricSolver(Carried, BaseSolver):
+    """Run what learns metrics by another problem than that of the data set.
 
-    A subclass sets ``name`` and ``peer`` (a key of `METRIC_PEERS`). Each budget is a fit of its
-    own from the package's start; the budget 0 is the Euclidean distance. The worker is started,
-    loads its package and gets the points outside benchopt's clock.
+    Its errors and times are compared, and no gaps. Each budget is a fit of its own; the budget 0
+    is the Euclidean distance.
     """
 
-    peer = None
     sampling_strategy = "iteration"
     stopping_criterion = Finished()
     finished = False
+    family = "peer"
+
+    def set_objective(self, problem):
+        self.problem = problem
+
+    def pre_run_hook(self, budget):
+        self.finished = False
+
+    def run(self, budget):
+        self.x = np.zeros(self.problem.x_shape)
+        self.x[0] = np.eye(self.problem.x_shape[-1])
+        if budget > 0:
+            self.fit(budget)
+
+    def get_next(self, budget):
+        # Fits take seconds, so fewer of them than of other peers.
+        return max(1, 2 * budget)
+
+    def get_result(self):
+        return dict(x=self.x, errors_only=1, family=FAMILIES.index(self.family))
+
+
+class MetricPeerSolver(MetricSolver):
+    """Run a metric-learning package in its own environment, through a worker process.
+
+    A subclass sets ``name`` and ``peer`` (a key of `METRIC_PEERS`). The budget is a number of
+    iterations from the package's start. The worker is started, loads its package and gets the
+    points outside benchopt's clock.
+    """
+
+    peer = None
     worker = None
 
     def skip(self, problem):
@@ -363,11 +394,12 @@ class MetricPeerSolver(Carried, BaseSolver):
         return reason is not None, reason
 
     def set_objective(self, problem):
-        self.problem = problem
+        super().set_objective(problem)
         self._release()
 
     def pre_run_hook(self, budget):
-        self.finished, seed = False, self.get_seed(use_repetition=True)
+        super().pre_run_hook(budget)
+        seed = self.get_seed(use_repetition=True)
         if self.worker is not None and self.worker.seed != seed:
             self._release()
         if budget > 0 and self.worker is None:
@@ -381,27 +413,56 @@ class MetricPeerSolver(Carried, BaseSolver):
             self.worker.close()
             self.worker = None
 
-    def run(self, budget):
-        L = np.eye(self.problem.x_shape[-1])
-        if budget > 0:
-            L, *_, iterations = self.worker.fit(budget)
-            self.finished = iterations < budget
+    def fit(self, budget):
+        L, *_, iterations = self.worker.fit(budget)
+        self.finished = iterations < budget
         # The metric that all tasks share.
-        self.x = np.zeros(self.problem.x_shape)
         self.x[0] = L.T @ L
-
-    def get_next(self, budget):
-        # Fits take seconds, so fewer of them than of other peers.
-        return max(1, 2 * budget)
 
     def get_result(self):
         if self.finished:
             # benchopt keeps its solvers until the end.
             self._release()
-        return dict(x=self.x, errors_only=1, family=FAMILIES.index("peer"))
+        return super().get_result()
 
     def _get_state(self):
         return super()._get_state() | {"pins": metric_peers.pins(self.peer)}
+
+
+class EstimatorSolver(MetricSolver):
+    """Fit `MultiTaskLMNN`, with its own constants, on one thread.
+
+    The tolerance falls from 0.1 by a factor of ten with each doubling of the budget.
+    """
+
+    family = "other"
+    LAST = 16
+
+    def skip(self, problem):
+        if isinstance(problem, MetricProblem):
+            return False, None
+        return True, metric_peers.not_metrics(self.name)
+
+    def set_objective(self, problem):
+        super().set_objective(problem)
+        # Compiled before any clock runs.
+        self.run(self.LAST)
+
+    def fit(self, budget):
+        # scikit-learn takes a second to import, which other solvers do not need.
+        from ..sklearn import MultiTaskLMNN
+
+        own, shared = self.problem, len(self.x) == 1
+        model = MultiTaskLMNN(
+            n_neighbors=own.n_neighbors, tol=0.1 / 10.0 ** np.log2(budget),
+            random_state=self.get_seed(use_repetition=True) % 2**31, **self._parameters,
+        )
+        with at_most(1, self.settings):
+            model.fit(own.points, own.classes, None if shared else own.tasks)
+        self.x[0] = model.shared_metric_
+        if not shared:
+            self.x[1:] = model.metric_ - model.shared_metric_
+        self.finished = budget >= self.LAST
 
 
 def release(package):

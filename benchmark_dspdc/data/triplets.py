@@ -7,11 +7,17 @@ import numpy as np
 from ..engine.checks import as_array, check_int
 from ..engine.kernel_cache import njit
 from ..engine.progress import tracked
-from .common import as_ids, show_id
+from ..engine.threads import side_by_side
+from .common import as_ids, random_stream, show_id
 from .store import stored
 
 # Entries of the table of products held at a time (32 MiB of float64).
 CHUNK_ENTRIES = 2**22
+
+# Cells that hold as many points as are looked through for each; points a cell, and steps, that
+# move its centre. Of the nearest three impostors of 20,000 points of mnist 91 % are among 4000
+# candidates (November 2026); twice as many cells find 95 % in 1.3 times the time.
+CELLS, TAUGHT, LLOYD = 32, 30, 3
 
 
 class Triplets(NamedTuple):
@@ -49,7 +55,8 @@ class Triplets(NamedTuple):
     impostors: np.ndarray
 
 
-def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False):
+def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False,
+             candidates=None):
     """Find the triplets of the MT-LMNN problem.
 
     Parameters
@@ -67,6 +74,9 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False)
     partial : bool, default=False
         Whether a class or a task may be too small. Its points then have the neighbours and
         impostors that there are, and points that lack either are in no pair.
+    candidates : int or None, default=None
+        Look for each point among about so many of its task, those of the cells around it, so that
+        the work grows with the number of points and not with its square. None is all of them.
 
     Returns
     -------
@@ -89,6 +99,8 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False)
     tasks = as_ids(tasks, "tasks", len(points))
     n_neighbors = check_int(n_neighbors, "n_neighbors")
     n_impostors = check_int(n_impostors, "n_impostors")
+    if candidates is not None:
+        candidates = check_int(candidates, "candidates", 100)
     largest = len(points) * max(n_neighbors + n_impostors, n_neighbors * n_impostors)
     if largest >= 2**31:
         raise ValueError(
@@ -103,12 +115,14 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False)
     if not partial:
         for j, name in enumerate(task_names):
             _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
-    found = _search_tasks(points, codes, starts, task_names, n_neighbors, n_impostors)
+    found = _search_tasks(
+        points, codes, starts, task_names, n_neighbors, n_impostors, candidates
+    )
     return _joined(points, labels, order, task_names, starts, found[:, :n_neighbors],
                    found[:, n_neighbors:])
 
 
-def with_impostors(found, mapped, weights):
+def with_impostors(found, mapped, weights, candidates=None):
     """Give up impostors that do nothing for others that are nearer by now.
 
     Parameters
@@ -118,6 +132,8 @@ def with_impostors(found, mapped, weights):
         ``found.points``, such that Euclidean distances are those of a learned metric.
     weights : ndarray of shape (n,)
         What each triplet does: its dual variable, zero of those that keep their margin.
+    candidates : int or None
+        As for `triplets`.
 
     Returns
     -------
@@ -129,7 +145,7 @@ def with_impostors(found, mapped, weights):
     neighbors, old = found.neighbors, found.impostors
     width = old.shape[1]
     codes = np.unique(found.labels, return_inverse=True)[1]
-    new = _search_all(mapped, codes, found.starts, found.task_names, 0, width)
+    new = _search_all(mapped, codes, found.starts, found.task_names, 0, width, candidates)
     used = np.zeros((len(old), neighbors.shape[1] + width))
     used[_in_pairs(neighbors, old)] = np.bincount(
         found.far, weights=abs(weights), minlength=len(found.pairs)
@@ -220,41 +236,108 @@ def _search_tasks(*given):
     return _search_all(*given)
 
 
-def _search_all(points, codes, starts, task_names, n_neighbors, n_impostors):
+def _search_all(points, codes, starts, task_names, n_neighbors, n_impostors, candidates=None):
     """Rows of the neighbours of each point, then of its impostors; -1 where there are too few."""
     found = np.full((len(points), n_neighbors + n_impostors), -1, dtype=np.int32)
     for j in tracked(range(len(task_names)), "neighbours"):
-        _search(points, codes, starts[j], starts[j + 1], n_neighbors, found, task_names[j])
+        rows = np.arange(starts[j], starts[j + 1])
+        if candidates is None or len(rows) <= candidates:
+            _search(points, codes, rows, rows, n_neighbors, found, task_names[j])
+            continue
+        # Neighbours apart from impostors, as near a point there may be few of its class.
+        near, far = (np.full((len(points), k), -1, np.int32) for k in (n_neighbors, n_impostors))
+        for code in np.unique(codes[rows]) if n_neighbors else ():
+            own = rows[codes[rows] == code]
+            _search_cells(points, codes, own, candidates, n_neighbors, near, task_names[j])
+        _search_cells(points, codes, rows, candidates, 0, far, task_names[j])
+        found[rows] = np.hstack([near[rows], far[rows]])
     return found
 
 
-def _search(points, codes, start, stop, n_neighbors, found, task):
-    """Fill the rows ``start .. stop - 1`` of ``found``: neighbours first, then impostors."""
+def _search_cells(points, codes, rows, candidates, n_neighbors, found, task):
+    """`_search` some rows, each among about so many of them: those of the cells around it.
+
+    Without neighbours, those of other classes only. A quarter are drawn from all rows.
+    """
+    if len(rows) <= candidates:
+        _search(points, codes, rows, rows, n_neighbors, found, task)
+        return
+    # The same points are always searched in the same way.
+    rng = random_stream(len(rows), "cells")
+    some = rows[rng.choice(len(rows), candidates // 4, replace=False)]
+    centres, owner = _cells(points[rows], -(-CELLS * len(rows) // candidates), rng)
+    ends = np.cumsum(np.bincount(owner, minlength=len(centres)))[:-1]
+    cells = np.split(rows[np.argsort(owner, kind="stable")], ends)
+
+    def search(c):
+        near = np.argsort(((centres - centres[c]) ** 2).sum(axis=1))
+        for code in np.unique(codes[cells[c]]):
+            members = [some]
+            left = candidates - len(some)
+            for k in near:
+                cell = cells[k] if n_neighbors else cells[k][codes[cells[k]] != code]
+                members.append(cell[:left])
+                left -= len(members[-1])
+                if left == 0:
+                    break
+            members = np.unique(np.concatenate(members))
+            queries = cells[c][codes[cells[c]] == code]
+            _search(points, codes, queries, members, n_neighbors, found, task)
+    side_by_side(search, range(len(cells)))
+
+
+def _cells(points, count, rng):
+    """Centres of so many cells, and the cell of each point: k-means of some of the points."""
+    some = points[rng.choice(len(points), min(len(points), TAUGHT * count), replace=False)]
+    centres = some[:count].copy()
+    for _ in range(LLOYD):
+        owner = _nearest(some, centres)
+        sizes = np.bincount(owner, minlength=count)
+        firsts, full = np.cumsum(sizes) - sizes, sizes > 0
+        sums = np.add.reduceat(some[np.argsort(owner, kind="stable")], firsts[full])
+        centres[full] = sums / sizes[full, None]
+    return centres, _nearest(points, centres)
+
+
+def _nearest(points, centres):
+    half, step = (centres ** 2).sum(axis=1) / 2, max(1, CHUNK_ENTRIES // len(centres))
+    return np.concatenate([
+        (half - points[k:k + step] @ centres.T).argmin(axis=1)
+        for k in range(0, len(points), step)
+    ])
+
+
+def _search(points, codes, queries, members, n_neighbors, found, task):
+    """Fill some rows of ``found``: neighbours first, then impostors, both among ``members``."""
     # Shifting to the mean makes the products, and with them their rounding errors, small; it
     # moves a difference of two points by one rounding of either.
     with np.errstate(over="ignore", invalid="ignore"):
-        centred = points[start:stop] - points[start:stop].mean(axis=0)
-        norms = np.einsum("ij,ij->i", centred, centred)
+        centred = points[members]
+        mean = centred.mean(axis=0)
+        centred -= mean
+        asked = centred if queries is members else points[queries] - mean
+        norms, own = (np.einsum("ij,ij->i", part, part) for part in (centred, asked))
         # |c_u - c_v|^2 by norms and a product is wrong by at most (d + 4) units in the last place
         # of (|c_u| + |c_v|)^2, the sum of squares by at most d + 2 and the shift by 4 of them.
         # Twice the total, in eps = two units, leaves room; `tiny` is for squares that underflow.
-        slack = (np.sqrt(norms) + np.sqrt(norms.max())) ** 2
+        slack = (np.sqrt(own) + np.sqrt(norms.max())) ** 2
         slack *= 2 * (points.shape[1] + 8) * np.finfo(float).eps
         slack += points.shape[1] * np.finfo(float).tiny
     if not np.isfinite(slack).all():
         raise ValueError(
             f"points of task {show_id(task)} are too large: got entries up to "
-            f"{abs(points[start:stop]).max():.3g}, allowed are those whose squared distances do "
+            f"{abs(points[members]).max():.3g}, allowed are those whose squared distances do "
             "not overflow"
         )
     norms /= 2
-    size = stop - start
-    step = max(1, CHUNK_ENTRIES // size)
-    products, best = np.empty((min(step, size), size)), np.empty(found.shape[1])
-    for row in range(0, size, step):
-        rows = min(step, size - row)
-        np.matmul(centred[row:row + rows], centred.T, out=products[:rows])
-        _select(points, codes, start, row, rows, products, norms, slack, n_neighbors, best, found)
+    step = max(1, CHUNK_ENTRIES // len(members))
+    products = np.empty((min(step, len(queries)), len(members)))
+    best = np.empty(found.shape[1])
+    for row in range(0, len(queries), step):
+        part = queries[row:row + step]
+        np.matmul(asked[row:row + step], centred.T, out=products[:len(part)])
+        _select(points, codes, part, members, products, norms, slack[row:row + step],
+                n_neighbors, best, found)
 
 
 @njit(inline=True, exact=True)
@@ -281,28 +364,29 @@ def insert(value, item, best, items, first, last):
         best[place], items[place] = value, item
 
 
-@njit
-def _select(points, codes, start, row, rows, products, norms, slack, n_neighbors, best, found):
-    """Choose for ``rows`` points, from ``start + row`` on; half distances less own norm screen."""
+@njit(nogil=True)
+def _select(points, codes, queries, members, products, norms, slack, n_neighbors, best, found):
+    """Choose for each query among the members; half distances less own norm screen."""
     n_found = found.shape[1]
-    for r in range(rows):
-        u = start + row + r
+    for r in range(queries.shape[0]):
+        u = queries[r]
         for k in range(n_found):
             best[k] = np.inf
         for other in range(norms.shape[0]):
+            v = members[other]
             value = norms[other] - products[r, other]
-            if codes[start + other] != codes[u]:
+            if codes[v] != codes[u]:
                 if value < best[n_found - 1]:
-                    insert(value, start + other, best, found[u], n_neighbors, n_found)
-            elif value < best[n_neighbors - 1] and start + other != u:
-                insert(value, start + other, best, found[u], 0, n_neighbors)
-        near_limit = best[n_neighbors - 1] + slack[row + r]
-        far_limit = best[n_found - 1] + slack[row + r]
+                    insert(value, v, best, found[u], n_neighbors, n_found)
+            elif value < best[n_neighbors - 1] and v != u:
+                insert(value, v, best, found[u], 0, n_neighbors)
+        near_limit = best[n_neighbors - 1] + slack[r]
+        far_limit = best[n_found - 1] + slack[r]
 
         for k in range(n_found):
             best[k], found[u, k] = np.inf, -1
         for other in range(norms.shape[0]):
-            v = start + other
+            v = members[other]
             value = norms[other] - products[r, other]
             same = codes[v] == codes[u]
             if value <= (near_limit if same else far_limit) and v != u:
