@@ -56,7 +56,7 @@ def test_kernels_contain_no_reference_counting():
 
 #: Rooms and modules by what their changes are other ones of.
 KERNELS_AND_CURVES = {"engine", "operators", "model", "state", "methods"}
-CURVES = {"theory", "data", "bench", "solver.py", "problems.py"}
+CURVES = {"theory", "data", "bench", "solver.py", "problems.py", "sklearn.py"}
 NEITHER = {"report", "guard", "cli.py", "comparing.py", "result.py", "__init__.py", "__main__.py",
            "version.py"}
 

@@ -21,8 +21,8 @@ GAP = "objective_relative_gap"
 #: problem, so that errors and times alone can be compared with them.
 ERROR, ERRORS_ONLY = "objective_test_error", "objective_errors_only"
 
-#: An error has settled when it stays so near to the last one: 5 of 1000 test points.
-SETTLED = 0.005
+#: An error has settled when it stays so near to the last one: 1 of the 1000 test points scored.
+SETTLED = 0.001
 
 #: Relative gaps that times are compared at.
 GAPS = (1e-2, 1e-4, 1e-6)
