@@ -19,6 +19,9 @@ from .model.losses import LOSSES
 from .problems import metric_problem
 from .solver import find_method, solve
 
+#: A metric is no metric if its mean eigenvalue is below this; the Euclidean one has 1.
+ZERO = 1e-6
+
 
 class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Large margin nearest neighbours, for one task or several, with a certificate.
@@ -156,9 +159,17 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if usable.any():
             x, names, interrupted = self._learn(X[usable], y[usable], codes[usable])
             self.shared_metric_, own = x[0], dict(zip(names, x[1:], strict=False))
+        metrics = [self.shared_metric_ + own.get(j, 0.0) for j in range(codes.max() + 1)]
+        for j, metric in enumerate(metrics):
+            if np.trace(metric) < ZERO * d:
+                metrics[j] = np.eye(d)
+                warnings.warn(
+                    f"the best metric{self._of_task(j)} is zero, as points of one class are no "
+                    "nearer to each other than to those of others; the Euclidean one is kept. A "
+                    "larger lambda0 or a smaller margin may help", UserWarning, stacklevel=2,
+                )
         roots = np.array([
-            _map(self.shared_metric_ + own.get(j, 0.0), X[codes == j])[:kept]
-            for j in range(codes.max() + 1)
+            _map(metric, X[codes == j])[:kept] for j, metric in enumerate(metrics)
         ])
         products = roots.transpose(0, 2, 1) @ roots
         self._n_features_out = kept
@@ -208,9 +219,8 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                         "tasks share", UserWarning, stacklevel=3,
                     )
                 continue
-            where = "" if self.tasks_ is None else f" of task {show_id(self.tasks_[j])}"
             small += [
-                (f"class {show_id(c)}{where}", count)
+                (f"class {show_id(c)}{self._of_task(j)}", count)
                 for c, count in zip(classes, counts, strict=True) if count <= self.n_neighbors
             ]
         if small:
@@ -222,6 +232,9 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             also = f" ({more} more such classes)" if more else ""
             warnings.warn(f"{first} has {has}{also}", UserWarning, stacklevel=3)
         return usable
+
+    def _of_task(self, j):
+        return "" if self.tasks_ is None else f" of task {show_id(self.tasks_[j])}"
 
     def _learn(self, X, y, codes):
         """X_0, X_1, ... of the last round, the tasks of X_1, ..., and whether it was stopped."""

@@ -400,6 +400,17 @@ def test_without_impostors_the_metric_is_the_euclidean_one():
     assert model.gap_ == 0.0 and model.n_iter_ == 0 and model.rounds_ == []
 
 
+def test_where_only_zero_is_optimal_the_euclidean_metric_is_kept():
+    # Of pure noise no metric has points of a class nearer to each other.
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)), np.arange(60) % 3
+    with pytest.warns(UserWarning, match="the best metric is zero, .* Euclidean one is kept"):
+        model = MultiTaskLMNN().fit(X, y)
+    np.testing.assert_allclose(model.metric_, np.eye(4), atol=1e-12)
+    with pytest.warns(UserWarning, match="the best metric of task 1 is zero"):
+        MultiTaskLMNN().fit(X, y, np.repeat([0, 1], 30))
+
+
 def test_points_of_different_classes_at_one_place_are_no_harm():
     X = np.repeat(np.random.default_rng(0).standard_normal((5, 3)), 8, axis=0)
     model = MultiTaskLMNN().fit(X, np.arange(40) % 2)
