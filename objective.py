@@ -28,6 +28,7 @@ class Objective(Carried, BaseObjective):
     With `stop_at` a curve ends at 1e-6, or at so many times the time of the fastest one before it.
     `family` and `tuning` are numbers of `benchmark_dspdc.report.looks`. `errors_only` is 1 where
     a package solves another problem: its errors can be compared, its gap says nothing.
+    Scores of matrices (errors, accuracy, ranks) are taken where a solver says `scored`.
     """
 
     name = "ERM"
@@ -70,7 +71,7 @@ class Objective(Carried, BaseObjective):
             constants["regularizer"] = self.regularizer
         loss = Huber(self.delta) if self.loss == "huber" else self.loss
         self.task = TASKS[kind](constants, loss, **data)
-        self.problem = self.task.problem
+        self.problem, self.unscored = self.task.problem, None
         # With the problem, which is all that solvers are given, those of users too.
         self.problem.stop_at = self.stop_at
         shape = self.problem.x_shape
@@ -85,12 +86,17 @@ class Objective(Carried, BaseObjective):
     def evaluate_result(self, x=None, y=None, iterations=np.nan, predicted_rate=np.nan,
                         passes=np.nan, coordinate_updates=np.nan, eigendecompositions=np.nan,
                         block_rows=np.nan, block_columns=np.nan, predicted_cost=np.nan,
-                        family=0, tuning=0, errors_only=0):
+                        family=0, tuning=0, errors_only=0, scored=True):
         # First, while benchopt's clock stands still, as near to the solver's time as can be.
         speed = reference_seconds()
         if x is None:
             x = self.problem.primal_from_dual(y)
         certificate = self.problem.certify(x, y)
+        if scored or not self.task.dear or self.unscored is None:
+            scores = self.task.scores(x)
+            self.unscored = dict.fromkeys(scores, np.nan)
+        else:
+            scores = self.unscored
         return dict(
             value=certificate.primal,
             dual=certificate.dual,
@@ -110,7 +116,8 @@ class Objective(Carried, BaseObjective):
             errors_only=errors_only,
             reference_seconds=speed,
             **self.costs,
-            **self.task.scores(x),
+            **self.task.facts,
+            **scores,
         )
 
     # The certificate is the package's, whoever the solver is. And benchopt caches every budget of

@@ -14,7 +14,7 @@ from conftest import PAPER, REPO, assert_same_rows, make_problem, run
 from benchmark_dspdc import erm
 from benchmark_dspdc.bench import plugins
 from benchmark_dspdc.bench.benchopt_process import TOLERANCE
-from benchmark_dspdc.bench.plugins import BudgetGap, RelativeGap
+from benchmark_dspdc.bench.plugins import SCORED_EACH, BudgetGap, RelativeGap
 from benchmark_dspdc.bench.tasks import TASKS
 from benchmark_dspdc.data import import_file, load_bundled
 from benchmark_dspdc.engine import threads
@@ -196,8 +196,13 @@ def test_every_run_on_matrices_is_certified_and_scored(matrices):
         "TraceRegression": ("r2", "error", "mean_rank"),
         "MatrixRisk": ("mean_rank", "Lambda_11", "Lambda_p1"),
     }.items():
+        own = frame[kind == dataset]
+        # Scores take long there, so every fourth point has them; facts of the problem all have.
+        place = own.groupby(["objective_name", "solver_name"]).cumcount()
         for column in columns:
-            assert np.isfinite(frame.loc[kind == dataset, f"objective_{column}"]).all(), column
+            known = np.isfinite(own[f"objective_{column}"])
+            fact = column.startswith("Lambda") or column.endswith("euclidean")
+            assert (known == (True if fact else place % SCORED_EACH == 0)).all(), column
     found = frame[kind == "TraceRegression"].groupby("solver_name")["objective_error"].last()
     assert (found < 1.0).all()
 

@@ -167,6 +167,9 @@ class Hurried:
             FASTEST[self._posed] = seconds
 
 
+#: Of so many points of a curve one has its scores, from the first on, where these take long.
+SCORED_EACH = 4
+
 #: Multiply-adds of a pass of the largest problem that costs are predicted for.
 PREDICTED = 10**7
 
@@ -246,6 +249,7 @@ class MethodSolver(Carried, Hurried, BaseSolver):
         with at_most(1, self.settings):
             self.algorithm = NAMED[self.method](self.problem, seed=seed, **self.options)
         size, large, step = chunk(self.algorithm), is_large(self.problem), 0
+        self.checks = 0
         seconds = time.perf_counter() - begun
         while callback():
             if self._is_late(seconds):
@@ -275,7 +279,9 @@ class MethodSolver(Carried, Hurried, BaseSolver):
             return self.outcome
         names = ("x", "y", "iterations", "predicted_rate", "passes", "coordinate_updates",
                  "eigendecompositions")
+        self.checks += 1
         return {name: getattr(own, name) for name in names} | dict(
+            scored=self.checks % SCORED_EACH == 1,
             block_rows=own.info.get("m", math.nan), block_columns=own.info.get("q", math.nan),
             predicted_cost=self.predicted_cost, family=FAMILIES.index(own.family),
             tuning=self._tuning(),

@@ -23,6 +23,7 @@ class ERM:
     """Regularised empirical risk, with a test set if there is one."""
 
     constants = ("lambda1", "lambda2")
+    dear, facts = False, {}
 
     @staticmethod
     def refuses(loss, regularizer="elastic_net", A=None, task="classification",
@@ -52,6 +53,11 @@ class MatrixTask:
     constants = ("lam",)
     losses, needs = None, ""      # None for all
 
+    #: Scores take as long as a certificate, so they are taken at some of the points.
+    dear = True
+    #: What is told of the problem itself.
+    facts = {}
+
     @classmethod
     def refuses(cls, loss, regularizer="elastic_net", **data):
         if cls.losses and loss not in cls.losses:
@@ -69,10 +75,10 @@ class MatrixRisk(MatrixTask):
         # Section 5.2 of the paper says by these where DSPDC wins over SPDC.
         norms2 = self.problem.operator.block_norms.A ** 2
         largest_row = float(norms2.sum(axis=1).max())
-        self.norms = dict(Lambda_11=float(norms2.max()), Lambda_p1=largest_row)
+        self.facts = dict(Lambda_11=float(norms2.max()), Lambda_p1=largest_row)
 
     def scores(self, x):
-        return self.problem.score(x) | self.norms | dict(mean_rank=mean_rank(x))
+        return self.problem.score(x) | dict(mean_rank=mean_rank(x))
 
 
 class TraceRegression(MatrixTask):
@@ -113,14 +119,14 @@ class MTLMNN(MatrixTask):
         self.split = (
             points, labels, tasks, points_test[scored], labels_test[scored], tasks_test[scored]
         )
-        self.euclidean = task_knn_errors(*self.split).overall
+        self.facts = dict(test_error_euclidean=task_knn_errors(*self.split).overall)
 
     def scores(self, x):
         shared = np.repeat(x[:1], len(self.problem.learned.task_names), axis=0)
         return dict(
             test_error=task_knn_errors(*self.split, self.problem.learned.metrics(x)).overall,
             test_error_shared=task_knn_errors(*self.split, shared).overall,
-            test_error_euclidean=self.euclidean, shared_rank=int(ranks(x[:1])[0]),
+            shared_rank=int(ranks(x[:1])[0]),
             mean_rank=mean_rank(x[1:] if len(x) > 1 else x),
         )
 

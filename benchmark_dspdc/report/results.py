@@ -321,7 +321,8 @@ def to_targets(frame, targets):
     out["final gap"] = last[GAP]
     out["seconds"] = frame.groupby(RUN, sort=False)["time"].max()
     if ERROR in frame:
-        out["test error"] = last[ERROR]
+        # Of the last point that has one.
+        out["test error"] = frame.groupby(RUN, sort=False)[ERROR].last()
     return out.astype(float)
 
 
