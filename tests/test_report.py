@@ -20,7 +20,15 @@ from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import import_file
 from benchmark_dspdc.guard.trend import write_trend
 from benchmark_dspdc.report import claims, figures, results
-from benchmark_dspdc.report.claims import AS_STATED, FAILS, HOLDS, PARTITIONS, UNKNOWN, judge
+from benchmark_dspdc.report.claims import (
+    AS_STATED,
+    FAILS,
+    HOLDS,
+    PARTITIONS,
+    SELF_TUNED,
+    UNKNOWN,
+    judge,
+)
 from benchmark_dspdc.report.page import page_data, write_page
 from benchmark_dspdc.report.results import GAP, medians, parse, read_results, to_targets
 
@@ -425,7 +433,7 @@ def test_without_predicted_costs_the_order_of_the_tables_is_not_measured():
 def test_claims_that_nothing_was_run_for_are_not_measured():
     frame = runs(curve("FISTA", 0.1, "Sparse[n=10]"))
     found = judge(frame)
-    assert [v.form for v in found].count("") == 4 and len(found) == len(claims.CLAIMS) + 4
+    assert [v.form for v in found].count("") == 4 and len(found) == len(claims.CLAIMS) + 8
     assert {v.outcome for v in found} == {UNKNOWN}
     assert all(f.reason for v in found for f in v.findings)
 
@@ -887,6 +895,79 @@ def test_a_gap_that_only_one_reached_counts_if_the_other_had_time_enough():
     found = finding(((1.0, 1.0), 1e-8), ((1.1, 1.1), 1e-3))
     assert [ratio.gap for ratio in found.ratios] == [1e-2]
     assert "only DSPDC" in found.reason and "1e-4, 1e-6" in found.reason
+
+
+def told(frame, key, form=""):
+    """The comparisons of a claim in `verdicts.json`, by rival and gap."""
+    (claim,) = (c for c in json.loads(json.dumps(claims.as_json(judge(frame))))["claims"]
+                if c["id"] == key and c["form"] == form)
+    return claim["verdict"], {
+        (row["rival"], row["gap"]): row for row in claim["comparisons"]
+        if row["setting"].startswith("n=5000, p=100, d=20, lambda1=0.001")
+    }
+
+
+def test_every_comparison_is_told_with_its_ratio_or_its_bound():
+    frame = runs(*seeds(STATED, (0.1, 0.1)), *seeds("SPDC[m=1]", (0.2, 0.3)),
+                 *seeds("SDCA[m=1]", (1.0, 1.0), to=1e-2, points=30))
+    outcome, rows = told(frame, "figure 1", AS_STATED)
+    assert outcome == "holds" and len(rows) == 6
+    both = rows["SPDC[m=1]", 1e-4]
+    assert (both["outcome"], both["seeds"], both["reason"]) == ("holds", 2, "")
+    assert both["ratio"] == pytest.approx(2.5, rel=0.05)
+    assert both["ratio_low"] == pytest.approx(2.0, rel=0.05)
+    assert both["ratio_high"] == pytest.approx(3.0, rel=0.05)
+    assert both["passes_ratio"] == pytest.approx(1.0, rel=0.05)
+    assert both["setting"].endswith("(m, q) = (1, 50)")
+    one = rows["SDCA[m=1]", 1e-6]
+    assert one["outcome"] == "holds" and one["ratio"] is one["ratio_high"] is None
+    assert one["ratio_low"] > 1.0 and one["passes_ratio"] is None
+    # What nobody reached is undecided, with what came of it.
+    frame = runs(curve(STATED, 0.1, to=1e-3), curve("SPDC[m=1]", 0.1, to=1e-3))
+    outcome, rows = told(frame, "figure 1", AS_STATED)
+    assert rows["SPDC[m=1]", 1e-4]["outcome"] == "undecided"
+    assert re.search("DSPDC.* came to .* in .* s, SPDC", rows["SPDC[m=1]", 1e-4]["reason"])
+
+
+def test_seeds_that_disagree_are_no_win():
+    # With one seed only DSPDC gets there, with the other only the rival.
+    frame = runs(curve(STATED, 0.1), curve("SPDC[m=1]", 1.0, to=1e-3),
+                 curve(STATED, 1.0, rep=1, to=1e-3), curve("SPDC[m=1]", 0.1, rep=1))
+    _, rows = told(frame, "figure 1", AS_STATED)
+    row = rows["SPDC[m=1]", 1e-6]
+    assert row["outcome"] == "fails"
+    assert row["ratio"] is row["ratio_low"] is row["ratio_high"] is None
+
+
+def test_work_decides_where_time_is_within_the_spread():
+    for factor, outcome in ((0.5, "holds"), (2.0, "fails")):
+        mine = seeds(STATED, (0.1, 0.12, 0.11))
+        mine = [own.assign(objective_passes=factor * own["objective_passes"]) for own in mine]
+        frame = runs(*mine, *seeds("SPDC[m=1]", (0.11, 0.11, 0.12)))
+        row = told(frame, "figure 1", AS_STATED)[1]["SPDC[m=1]", 1e-4]
+        assert row["ratio_low"] < 1.0 < row["ratio_high"] and row["outcome"] == outcome
+        assert row["passes_ratio"] == pytest.approx(1.0 / factor, rel=0.05)
+
+
+def test_data_that_cannot_be_had_are_named_with_these_words():
+    found = {v["id"]: v for v in claims.as_json(judge(runs(curve(STATED, 0.1))))["claims"]
+             if v["form"] == AS_STATED}
+    reasons = {row["setting"]: row["reason"] for row in found["figure 2"]["comparisons"]}
+    assert set(reasons) == {"covtype.binary", "rcv1.binary", "real-sim"}
+    assert set(reasons.values()) == {"data not available"}
+    rows = found["figure 3"]["comparisons"]
+    assert len(rows) == 2 * 3 * 2 * 3 and {row["reason"] for row in rows} == {"not in the file"}
+
+
+def test_a_dspdc_that_tunes_itself_is_judged_against_the_fastest_rivals():
+    tuned = "DSPDC[m=auto,q=auto,steps=block,order=permuted,adaptive=True]"
+    frame = runs(curve(tuned, 0.1), curve("SPDC[m=1]", 0.2), curve("SDCA[m=1]", 0.3),
+                 curve("SDCA[m=7]", 0.05), curve(STATED, 0.4))
+    found = findings(frame, "figure 1", SELF_TUNED)
+    assert found[f"{tuned} over SPDC[m=1]"].outcome == HOLDS
+    assert found[f"{tuned} over SDCA[m=7]"].outcome == FAILS
+    theorem = "DSPDC[m=auto,q=auto,steps=theorem,order=random,adaptive=False]"
+    assert claims.form_of(results.method_of(theorem)[1]) != SELF_TUNED
 
 
 # The budget -------------------------------------------------------------------------

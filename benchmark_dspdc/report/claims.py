@@ -21,15 +21,22 @@ from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, method_of, pa
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "undecided"
 
+#: Why comparisons are undecided: there are no data, or nobody has run them.
+NO_DATA, NOT_RUN = "data not available", "not in the file"
+
 #: Where partitions have their exact constant, or nearly that.
 EXACT = ("auto", "partition")
+
+#: What a ratio is a bound of: of one side with some seeds, or of both.
+AT_LEAST, AT_MOST, DISAGREE = "at least ", "at most ", "seeds disagree, about "
 
 #: A ratio of times between these is called a tie, one of iteration counts similar.
 TIE, SIMILAR = 1.25, 2.0
 
-#: The forms of DSPDC that the figures are judged for.
-AS_STATED, PARTITIONS = "as stated", "partitions"
-FORMS = (AS_STATED, PARTITIONS)
+#: The forms of DSPDC that the figures are judged for: the paper's, the same with partitions and
+#: their constant, and the one that tunes itself, of which the paper's sentence might be true.
+AS_STATED, PARTITIONS, SELF_TUNED = "as stated", "partitions", "self-tuned"
+FORMS = (AS_STATED, PARTITIONS, SELF_TUNED)
 
 #: The settings of the paper's figures.
 FIGURE_1 = [(5000, 100, 20), (10000, 100, 50), (10000, 500, 50)]
@@ -59,10 +66,33 @@ class Ratio(NamedTuple):
     high: float
     seeds: int
     bound: str = ""
+    #: The median of the rival's passes over DSPDC's, and the 10 % quantile of that of its passes,
+    #: on matrices of its eigendecompositions; NaN where one did not get there.
+    passes: float = math.nan
+    work_low: float = math.nan
 
     def __str__(self):
         spread = "" if self.seeds == 1 else f" ({self.low:.2f} to {self.high:.2f})"
         return f"{label(self.gap)}: {self.bound}{self.median:.2f}{spread}"
+
+
+class Comparison(NamedTuple):
+    """DSPDC beside a rival to one gap, a row of ``verdicts.json``; `ratio` is as in `Ratio`.
+
+    Where one of the two did not get there there is no ratio, and `ratio_low` or `ratio_high` is
+    a bound on it.
+    """
+
+    setting: str
+    rival: str
+    gap: float
+    outcome: str
+    reason: str = ""
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    passes_ratio: float | None = None
+    seeds: int = 0
 
 
 class Finding(NamedTuple):
@@ -78,6 +108,7 @@ class Finding(NamedTuple):
     outcome: str
     ratios: tuple = ()
     reason: str = ""
+    comparisons: tuple = ()
 
 
 class Verdict(NamedTuple):
@@ -116,7 +147,7 @@ class Verdict(NamedTuple):
         every = [ratio for finding in self.findings for ratio in finding.ratios]
         if not every:
             return ""
-        _, medians, lows, highs, seeds, bounds = zip(*every, strict=True)
+        _, medians, lows, highs, seeds, bounds, *_ = zip(*every, strict=True)
         shown = " to ".join(dict.fromkeys(f"{k(medians):.2f}" for k in (min, max)))
         if max(seeds) > 1:
             shown += f" (seeds {min(lows):.2f} to {max(highs):.2f})"
@@ -180,12 +211,21 @@ class Problem(NamedTuple):
         own = options.get("m"), options.get("q")
         return any(same_sizes(own, pair, self.sizes[:2]) for pair in pairs)
 
-    def unknown(self, reason="not in the file", variant="", ratios=()):
-        return Finding(self.setting, variant, UNKNOWN, ratios, reason)
+    def unknown(self, reason=NOT_RUN, variant="", rivals=(), pair=None):
+        return _unknown(self.setting, reason, rivals, [pair], variant)
 
 
-def _unknown(setting, reason="not in the file"):
-    return Finding(setting, "", UNKNOWN, (), reason)
+def _unknown(setting, reason=NOT_RUN, rivals=(), pairs=(None,), variant=""):
+    """A finding that nothing is known, with the comparisons that it lacks."""
+    lacking = tuple(
+        Comparison(_with_sizes(setting, pair), rival.upper(), gap, UNKNOWN, reason)
+        for pair in pairs for rival in rivals for gap in GAPS
+    )
+    return Finding(setting, variant, UNKNOWN, (), reason, lacking)
+
+
+def _with_sizes(setting, pair):
+    return setting if pair is None else "{}, (m, q) = ({}, {})".format(setting, *pair)
 
 
 def judge(frame):
@@ -212,6 +252,20 @@ def judge(frame):
     ]
 
 
+def as_json(verdicts):
+    """What ``verdicts.json`` has: every claim with all its comparisons."""
+    words = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
+    return dict(claims=[
+        dict(
+            id=verdict.key, claim=verdict.claim, where=verdict.place, form=verdict.form,
+            verdict=words[verdict.outcome], comparisons=[
+                row._replace(outcome=words[row.outcome])._asdict()
+                for finding in verdict.findings for row in finding.comparisons
+            ],
+        ) for verdict in verdicts
+    ])
+
+
 # Selecting runs ------------------------------------------------------------------------
 
 def same_sizes(one, other, totals=(None, None)):
@@ -230,12 +284,20 @@ def _stated(options):
     return options.get("sampling") == "subset" and options.get("Lambda") == "heuristic"
 
 
+#: What the name of a DSPDC may say of one that tunes itself.
+SELF_TUNED_BY = {"m": "auto", "q": "auto", "steps": "block", "order": "permuted", "adaptive": True}
+
 #: What the name of a DSPDC may say of one that is the paper's.
 OF_THE_PAPER = {"steps": "theorem", "order": "random", "adaptive": False}
 
 
 def form_of(options):
-    """Which of `FORMS` a DSPDC is, None if it is not the paper's but for blocks and constant."""
+    """Which of `FORMS` a DSPDC is, None if it is not the paper's but for blocks and constant.
+
+    One that tunes itself chooses its block sizes.
+    """
+    if options.items() <= SELF_TUNED_BY.items() and options.get("adaptive", True):
+        return SELF_TUNED if is_auto(options) else None
     own = {name for name, value in options.items() if OF_THE_PAPER.get(name, ...) != value}
     if own - {"m", "q", "sampling", "Lambda", "moduli"}:
         return None
@@ -261,10 +323,18 @@ def ratios(problem, fast, slow):
         least = least.where(ratio.isna() & (least > 1.0))
         most = most.where(ratio.isna() & (most < 1.0))
         every = ratio.fillna(least).fillna(most)
+        if every.isna().any():
+            continue
         below, above = least.notna().any(), most.notna().any()
-        if every.notna().all() and not (below and above):
-            bound = "at least " if below else "at most " if above else ""
-            found.append(_ratio(gap, every)._replace(bound=bound))
+        bound = DISAGREE if below and above else AT_LEAST if below else AT_MOST if above else ""
+        passes = other[f"passes to {gap:.0e}"] / one[f"passes to {gap:.0e}"]
+        work, eigs = passes, f"eigendecompositions to {gap:.0e}"
+        if eigs in one and (one[eigs] > 0.0).all():
+            work = other[eigs] / one[eigs]
+        found.append(_ratio(gap, every)._replace(
+            bound=bound, passes=float(passes.median()),
+            work_low=_ratio(gap, work).low if work.notna().all() else math.nan,
+        ))
     return tuple(found)
 
 
@@ -272,6 +342,64 @@ def _ratio(gap, values):
     # Of values that occurred, so that with few seeds the worst of them counts in full.
     low, high = np.quantile(values, (0.1, 0.9), method="inverted_cdf")
     return Ratio(gap, float(np.median(values)), float(low), float(high), len(values))
+
+
+def _outcome(ratio, wanted):
+    """What a ratio says of "DSPDC is faster", or of another wish; `UNKNOWN` if too little."""
+    # Time decides; work does where time is within the spread.
+    close = not ratio.bound and ratio.low <= 1.0 <= ratio.high
+    faster = ratio.low > 1.0 or (close and ratio.work_low > 1.0)
+    if wanted == "tie":
+        # A bound can only tell that it is none.
+        good = _is_tie(ratio)
+        return UNKNOWN if good and ratio.bound else HOLDS if good else FAILS
+    return HOLDS if faster == (wanted == "faster") else FAILS
+
+
+def _compared(problem, fast, slow, wanted, lost):
+    """The `Comparison` to each gap, of a finding that has lost some seeds, and the ratios."""
+    known = {ratio.gap: ratio for ratio in ratios(problem, fast, slow)}
+    options = method_of(fast)[1]
+    pair = None if is_auto(options) else (options.get("m", 1), options.get("q"))
+    found, setting = [], _with_sizes(problem.setting, pair)
+    for gap in GAPS:
+        ratio = known.get(gap)
+        if ratio is None:
+            found.append(Comparison(setting, slow, gap, UNKNOWN, _too_early(problem, fast, slow,
+                                                                            gap)))
+            continue
+        outcome, reason = _outcome(ratio, wanted), ""
+        if outcome == HOLDS and lost:
+            # The seeds that are left are the ones that went well.
+            outcome, reason = UNKNOWN, lost
+        elif outcome == UNKNOWN:
+            reason = "only one of the two reached the gap, too late to tell"
+        found.append(Comparison(
+            setting, slow, gap, outcome, reason, None if ratio.bound else ratio.median,
+            ratio.low if ratio.bound in ("", AT_LEAST) else None,
+            ratio.high if ratio.bound in ("", AT_MOST) else None,
+            ratio.passes if math.isfinite(ratio.passes) else None, ratio.seeds,
+        ))
+    return tuple(found), tuple(
+        ratio for ratio, row in zip(map(known.get, GAPS), found, strict=True)
+        if ratio and (row.outcome != UNKNOWN or row.reason == lost)
+    )
+
+
+def _too_early(problem, fast, slow, gap):
+    """Why a gap decides nothing, in words."""
+    def told(name):
+        runs = problem.runs.loc[name]
+        given, reached = runs["seconds"].median(), runs[f"seconds to {gap:.0e}"].notna().sum()
+        if reached:
+            return f"{name} got there with {reached} of {len(runs)} seeds in {given:.3g} s"
+        return f"{name} came to {runs['final gap'].median():.1e} in {given:.3g} s"
+    return f"{told(fast)}, {told(slow)}"
+
+
+def is_auto(options):
+    """Whether a DSPDC chose its block sizes."""
+    return "auto" in (options.get("m", "auto"), options.get("q"))
 
 
 def _lost_seeds(problem, *solvers):
@@ -298,31 +426,17 @@ def _one_sided(problem, fast, slow, found):
 
 
 def _faster(problem, fast, slow, wanted="faster"):
-    """The finding of one comparison."""
-    variant = f"{fast} over {slow}"
-    found, lost = ratios(problem, fast, slow), _lost_seeds(problem, fast, slow)
+    """The finding of a pair: it fails if it does to any gap, and holds if it does to the rest."""
+    variant, lost = f"{fast} over {slow}", _lost_seeds(problem, fast, slow)
+    compared, found = _compared(problem, fast, slow, wanted, lost)
     told = "; ".join(filter(None, (lost, _one_sided(problem, fast, slow, found))))
-    if wanted == "tie":
-        # A bound can only tell that it is none.
-        found = tuple(ratio for ratio in found if not ratio.bound or not _is_tie(ratio))
+    outcomes = [row.outcome for row in compared]
+    outcome = next((known for known in (FAILS, HOLDS) if known in outcomes), UNKNOWN)
     if not found:
         came = (f"{name} came to {problem.runs.loc[name]['final gap'].median():.1e}"
                 for name in (fast, slow))
-        reason = f"no stated gap tells which is faster with every seed: {', '.join(came)}; {told}"
-        return problem.unknown(reason.strip("; "), variant)
-    faster = all(ratio.low > 1.0 for ratio in found)
-    if wanted == "tie":
-        good = all(map(_is_tie, found))
-    elif wanted == "faster":
-        good = faster
-    elif faster or all(ratio.median <= 1.0 for ratio in found):
-        good = not faster
-    else:
-        return problem.unknown("faster to some of the gaps or seeds only", variant, found)
-    if good and lost:
-        # The seeds that are left are the ones that went well.
-        return problem.unknown(told, variant, found)
-    return Finding(problem.setting, variant, HOLDS if good else FAILS, found, told)
+        told = f"no stated gap tells which is faster with every seed: {', '.join(came)}; {told}"
+    return Finding(problem.setting, variant, outcome, found, told.strip("; "), compared)
 
 
 def _is_tie(ratio):
@@ -330,37 +444,48 @@ def _is_tie(ratio):
 
 
 def _against(problem, *rivals, form=None, pairs=None, wanted="faster", chosen=None):
-    """DSPDC against rivals with the same m.
+    """DSPDC against rivals with the same m; one that tunes itself against their fastest.
 
-    Of a form, or of both; with each of the given pairs of block sizes, of which those that were
-    not run are named, or with all that it did not choose by itself.
+    Of a form, or of both of the paper's; with each of the given pairs of block sizes, of which
+    those that were not run are named, or with all that it did not choose by itself.
     """
     findings = []
+    tuned = form == SELF_TUNED
     solvers = {
         name: options for name, options in problem.solvers("dspdc").items()
-        if "auto" not in (options.get("m"), options.get("q")) and options.get("m") is not None
+        if is_auto(options) == tuned
         and (form_of(options) == form if form else form_of(options))
-        and (chosen is None or chosen(options))
+        and (tuned or chosen is None or chosen(options))
     }
     for rival in rivals:
-        for pair in pairs or ():
+        for pair in () if tuned or not pairs else pairs:
             if not any(problem.among(options, [pair]) for options in solvers.values()):
                 variant = f"DSPDC with (m, q) = {pair} over {rival.upper()}"
-                findings.append(problem.unknown(variant=variant))
+                findings.append(problem.unknown(NOT_RUN, variant, [rival], pair))
         for name, options in solvers.items():
-            if pairs is not None and not problem.among(options, pairs):
+            if not tuned and pairs is not None and not problem.among(options, pairs):
                 continue
-            m = options["m"]
+            m = None if tuned else options["m"]
             best = problem.fastest(rival, m)
             if best is None:
                 reason = f"no {rival.upper()} with m={m} in the file"
-                findings.append(problem.unknown(reason, name))
+                if tuned:
+                    reason = f"no {rival.upper()} in the file"
+                findings.append(problem.unknown(reason, name, [rival]))
             else:
                 findings.append(_faster(problem, name, best, wanted))
-    return findings or [problem.unknown("DSPDC was not run", "DSPDC")]
+    return findings or [problem.unknown("DSPDC was not run", "DSPDC", rivals)]
 
 
 # The claims: what a file has of each, as findings ------------------------------------------
+
+RIVALS = ("spdc", "sdca")
+
+
+def _pairs(form, pairs):
+    """The block sizes that a form is judged with; it may choose them."""
+    return [None] if form == SELF_TUNED else pairs
+
 
 def _figure_1(there, form):
     findings = []
@@ -375,7 +500,7 @@ def _figure_1(there, form):
             findings += _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_1)
         if not chosen:
             setting = "n={}, p={}, d={}, lambda1={}, lambda2={}".format(*sizes, *net)
-            findings.append(_unknown(setting))
+            findings.append(_unknown(setting, NOT_RUN, RIVALS, _pairs(form, PAIRS_1)))
     return findings
 
 
@@ -399,7 +524,9 @@ def _figure_2(there, form):
             findings += [_faster(problem, *pair) for pair in rivals.items() if pair[1] is not None]
         wanted = "tie" if name == "real-sim" else "faster"
         findings += _against(problem, "spdc", form=form, wanted=wanted)
-    return findings + [_unknown(name) for name in FIGURE_2 if name not in known]
+    return findings + [
+        _unknown(name, NO_DATA, RIVALS) for name in FIGURE_2 if name not in known
+    ]
 
 
 def _figure_3(there, form):
@@ -410,7 +537,10 @@ def _figure_3(there, form):
             known.add(problem.sizes)
             findings += _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_3)
     lacking = [sizes for sizes in FIGURE_3 if sizes not in known]
-    return findings + [_unknown("n={}, p={}, d={}".format(*sizes)) for sizes in lacking]
+    return findings + [
+        _unknown("n={}, p={}, d={}".format(*sizes), NOT_RUN, RIVALS, _pairs(form, PAIRS_3))
+        for sizes in lacking
+    ]
 
 
 def _figure_4(there, form):
@@ -422,7 +552,7 @@ def _figure_4(there, form):
         for finding in _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_4)
     ]
     if not any(problem.data.get("source") == "aloi" for problem in chosen):
-        findings.append(_unknown("aloi", "ALOI itself is not in the file"))
+        findings.append(_unknown("aloi", NO_DATA, RIVALS, _pairs(form, PAIRS_4)))
     return findings
 
 
@@ -496,9 +626,15 @@ def _work_of(problem, fast, slow, share):
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
     if not found:
         return problem.unknown(f"{text}; no stated gap was reached by both", variant)
-    good = done <= 1.1 * share and all(1 / SIMILAR <= r.median <= SIMILAR for r in found)
-    return Finding(problem.setting, variant, HOLDS if good else FAILS, tuple(found),
-                   f"{text}; ratios are of iterations")
+    good = [done <= 1.1 * share and 1 / SIMILAR <= r.median <= SIMILAR for r in found]
+    setting = f"{problem.setting}, {fast}"
+    return Finding(
+        problem.setting, variant, HOLDS if all(good) else FAILS, tuple(found),
+        f"{text}; ratios are of iterations", tuple(
+            Comparison(setting, slow, r.gap, HOLDS if fine else FAILS, "", r.median, r.low, r.high,
+                       None, r.seeds) for r, fine in zip(found, good, strict=True)
+        ),
+    )
 
 
 def _condition(there, form):
@@ -589,7 +725,8 @@ def _order(problem):
     if unreached:
         text += f"; not reached by {', '.join(unreached)}"
     outcome = UNKNOWN if not right + len(wrong) else FAILS if wrong else HOLDS
-    return Finding(problem.setting, variant, outcome, (), text)
+    row = Comparison(problem.setting, variant, gap, outcome, text if outcome == UNKNOWN else "")
+    return Finding(problem.setting, variant, outcome, (), text, (row,))
 
 
 class Claim(NamedTuple):

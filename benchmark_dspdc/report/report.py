@@ -1,11 +1,12 @@
 """``python -m benchmark_dspdc report``: page, figures and verdicts of result files."""
 
+import json
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from .claims import FAILS, HOLDS, UNKNOWN, judge
+from .claims import FAILS, HOLDS, UNKNOWN, as_json, judge
 from .results import read_results
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
@@ -18,7 +19,7 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
     ----------
     files : list of path
     folder : path
-        Created if need be; gets ``report.html`` and the figures.
+        Created if need be; gets ``report.html``, the figures and ``verdicts.json``.
     console : rich.console.Console or None
     notes : list of str
         Sentences on what the files lack, for the page.
@@ -32,6 +33,8 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
     folder.mkdir(parents=True, exist_ok=True)
     with console.status("judging the paper's claims"):
         verdicts = judge(frame)
+        told = folder / "verdicts.json"
+        told.write_text(json.dumps(as_json(verdicts), indent=1) + "\n", "utf-8")
     with console.status("drawing the paper's figures"):
         # Late, because they take a second to import.
         from .figures import paper_figures
@@ -50,7 +53,7 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
         console.print(escape(sentence))
     if not figures:
         console.print("no problem of the paper's figures is in the file, so none is drawn")
-    for file in (page, *figures):
+    for file in (page, told, *figures):
         console.print(escape(f"written: {file}"), soft_wrap=True)
     return page
 
