@@ -74,6 +74,7 @@ class Objective(Carried, BaseObjective):
         self.problem, self.unscored = self.task.problem, None
         # With the problem, which is all that solvers are given, those of users too.
         self.problem.stop_at = self.stop_at
+        self.problem.names = str(self._dataset), str(self)
         shape = self.problem.x_shape
         self.costs = dict(
             pass_cost=float(self.problem.operator.multiply_adds),

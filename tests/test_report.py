@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 from benchopt.benchmark import Benchmark
 from browser import LEAVE, in_a_browser, opened
-from conftest import PAPER, REPO
+from conftest import PAPER, REPO, make_problem
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 
 from benchmark_dspdc.bench import paper_run
+from benchmark_dspdc.bench.benchopt_process import LIMITS
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import import_file
 from benchmark_dspdc.guard.trend import write_trend
@@ -983,30 +984,103 @@ def test_budgets_are_times_and_unknown_figures_are_named():
         paper_run.run(60.0, "out", only=["figure9"])
 
 
-def test_a_plan_depends_on_the_budget_and_the_data_at_hand_alone(home):
-    steps, left_out = paper_run.plan(1200.0)
+def test_a_plan_depends_on_the_data_alone(home):
+    steps, left_out = paper_run.plan()
     assert [step.figure for step in steps] == [
         "dense", "tables", "tables", "figure1", "figure3", "figure3", "figure4"
     ]
-    assert len(left_out) == 5 and "figure 2: covtype.binary, rcv1.binary" in left_out[0]
-    assert "left out" in left_out[0] and "figure 4: aloi, mnist not in" in left_out[3]
+    assert len(left_out) == 2 and "figure 2: covtype.binary, rcv1.binary" in left_out[0]
+    assert "left out" in left_out[0] and "figure 4: aloi, mnist not in" in left_out[1]
     assert steps[6].only == ("-d", "MTLMNN[source=aloi_like]")
-    assert steps == paper_run.plan(1200.0)[0]
-    with_all, left_out = paper_run.plan(1200.0, download=True)
+    with_all, left_out = paper_run.plan(download=True)
     assert with_all[-1].only == ("-d", "MTLMNN[source=aloi]", "-d", "MTLMNN[source=mnist]")
-    assert [step.seconds for step in with_all] == [part.seconds for part in paper_run.PARTS]
-    assert len(left_out) == 3 and "figure4_short.yml is run" in left_out[2]
-    long, left_out = paper_run.plan(7200.0, download=True)
     assert left_out == []
-    assert [step.config for step in long] == [part.config for part in paper_run.PARTS]
-    assert [step.seconds for step in long] == pytest.approx(
-        [6.0 * part.seconds for part in paper_run.PARTS]
-    )
+
+
+def one_pair(fast, slow):
+    """What the next round gives DSPDC and SPDC, each with seconds a decade and a last gap."""
+    points = [int(50 * np.log10(1.0 / to)) for _, to in (fast, slow)]
+    frame = runs(*(
+        one for name, (decade, to), count in (
+            (STATED, fast, points[0]), ("SPDC[m=1]", slow, points[1]))
+        for one in seeds(name, (decade, decade), to=to, points=count)
+    ))
+    frame.attrs = {"notes": []}
+    found = paper_run.next_round(frame, 1e6)
+    return found and {key[2]: value for key, value in found.limits.items()}, found, frame
+
+
+def test_the_slower_of_two_gets_twice_the_time_of_the_faster():
+    limits, found, frame = one_pair((1.0, 1e-8), (1.1, 1e-3))
+    assert limits.keys() == {"SPDC[m=1]"}
+    reached = to_targets(frame, [1e-6])["seconds to 1e-06"].max()
+    assert limits["SPDC[m=1]"] == pytest.approx(paper_run.TWICE * reached)
+    assert found.comparisons == found.open == 2
+    # It had that time already: nothing is open.
+    assert one_pair((1.0, 1e-8), (20.0, 1e-3))[0] is None
+    assert one_pair((1.0, 1e-8), (1.0, 1e-8))[0] is None
+
+
+def test_where_neither_is_there_both_get_more():
+    limits, _, frame = one_pair((1.0, 1e-3), (2.0, 1e-3))
+    spent = to_targets(frame, [1e-6])["seconds"].max()
+    assert limits == {
+        STATED: pytest.approx(paper_run.MORE * spent),
+        "SPDC[m=1]": pytest.approx(paper_run.MORE * spent),
+    }
+
+
+def test_a_round_takes_the_cheap_comparisons_that_fit():
+    easy, hard = factorized(), factorized(n=10000, p=500, d=50)
+    frame = runs(*(
+        one for data, decade in ((easy, 0.1), (hard, 50.0)) for name, to in (
+            (STATED, 1e-8), ("SPDC[m=1]", 1e-3))
+        for one in seeds(name, (decade, decade), to=to, points=int(-50 * np.log10(to)),
+                         dataset=data)
+    ))
+    frame.attrs = {"notes": []}
+    found = paper_run.next_round(frame, paper_run.BEGIN + 20.0)
+    assert {key[0] for key in found.limits} == {easy}
+    assert found.comparisons < found.open and found.wall <= paper_run.BEGIN + 20.0
+    assert {key[0] for key in paper_run.next_round(frame, 1e6).limits} == {easy, hard}
+    assert paper_run.next_round(frame, 1.0) is None
+
+
+def test_of_a_run_the_file_in_which_it_went_on_longest_is_kept():
+    one = runs(curve(STATED, 0.1, to=1e-4, points=30), curve("SPDC[m=1]", 0.2, points=60))
+    two = runs(curve(STATED, 0.1, points=50), curve("SPDC[m=1]", 0.2, to=1e-4, points=20))
+    kept = paper_run.longest([one, two])
+    assert dict(kept.groupby("solver_name").size()) == {STATED: 50, "SPDC[m=1]": 60}
+    again = paper_run.longest([kept, kept])
+    assert len(again) == len(kept)
+
+
+def test_a_limit_ends_a_curve_and_zero_leaves_it_out(tmp_path, monkeypatch):
+    solver = next(k for k in Benchmark(REPO).get_solvers() if k.name == "SDCA").get_instance()
+    problem = make_problem(lambda1=0.01)
+    problem.names = "data", "objective"
+    file = tmp_path / "limits.json"
+    monkeypatch.setenv(LIMITS, str(file))
+    for value, skipped in ((0.0, True), (1e-6, False)):
+        file = tmp_path / f"limits{value}.json"
+        monkeypatch.setenv(LIMITS, str(file))
+        file.write_text(json.dumps(dict(others=5.0, curves={
+            f"data\tobjective\t{solver}": value})))
+        assert solver.skip(problem)[0] == skipped
+        assert solver.limit == value
+    problem.names = "other", "objective"
+    assert solver.skip(problem) == (False, None) and solver.limit == 5.0
+    solver.limit = 1e-6
+    monkeypatch.setattr(solver, "get_seed", lambda **options: 0)
+    solver.set_objective(problem)
+    calls = iter(range(100))
+    solver.run(lambda: next(calls, None) is not None)
+    assert solver.late and next(calls) < 5
 
 
 def test_figure_2_takes_what_data_there_are_and_stand_ins_for_the_rest(home):
     def chosen():
-        steps, left_out = paper_run.plan(1200.0)
+        steps, left_out = paper_run.plan()
         only = next((step.only for step in steps if step.figure == "figure2"), None)
         return only and [parse(name)[1]["name"] for name in only[1::2]], left_out[0]
     file = home.parent / "data.txt"

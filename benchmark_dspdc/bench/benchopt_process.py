@@ -30,6 +30,9 @@ from .processor import this_processor
 #: The environment variable that says at which relative gap curves end.
 TOLERANCE = "BENCHMARK_DSPDC_TOL"
 
+#: The one that names a file with limits of curves in seconds of their own.
+LIMITS = "BENCHMARK_DSPDC_LIMITS"
+
 #: benchopt's option that nothing measured earlier is taken, and its variable for its cache.
 NO_CACHE, CACHE = "--no-cache", "BENCHOPT_CACHE"
 

@@ -25,6 +25,9 @@ FAILURES = ("error", "diverged")
 #: (105 curves, 2 cores, November 2026).
 TYPICAL = 1.3
 
+#: Why curves of a round are skipped, as the plug-ins say it, and the variable of such rounds.
+LEFT_OUT, LIMITS = "not in this round", "BENCHMARK_DSPDC_LIMITS"
+
 WIDTH = 24
 
 
@@ -44,13 +47,17 @@ class Noting(TerminalOutput):
 
     __deepcopy__ = __copy__
 
-    def show_status(self, status, *args, dataset=False, objective=False, **kwargs):
+    def show_status(self, status, reason=None, dataset=False, objective=False, **kwargs):
+        if reason == LEFT_OUT:
+            # Hundreds of lines, and no news.
+            Noting.done += 1
+            return
         if status in FAILURES:
             line = f"{self.solver} on {self.dataset}, {self.objective}\n"
             with suppress(OSError):  # a full disk should not end a run
                 os.write(self.notes, line.encode())
         Noting.done += 1
-        super().show_status(status, *args, dataset=dataset, objective=objective, **kwargs)
+        super().show_status(status, reason, dataset=dataset, objective=objective, **kwargs)
 
     def progress(self, progress, key):
         """How much of the run is done, in place of how much of a curve; on a terminal alone."""
@@ -81,7 +88,7 @@ def counted(run):
         )
         problems *= sum(1 for _ in _list_parametrized_classes(*objectives, check_installed=False))
         Noting.curves, Noting.begun = problems * methods * (n_repetitions or 1), time.monotonic()
-        if not collect:
+        if not collect and LIMITS not in os.environ:
             typical = Noting.curves * TYPICAL
             each = f", {timeout:g} s at most for each" if timeout else ""
             print(f"{Noting.curves} curves: methods {methods}, problems {problems}, runs of each "

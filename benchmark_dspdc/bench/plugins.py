@@ -9,10 +9,12 @@ for our own methods and in `PeerSolver` for those of other packages.
 import functools
 import importlib.metadata
 import importlib.util
+import json
 import math
 import os
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import scipy
@@ -32,7 +34,7 @@ from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
 from ..theory.rates import NoRate, predict, rate_of
 from . import metric_peers
-from .benchopt_process import TOLERANCE
+from .benchopt_process import LIMITS, TOLERANCE
 from .peers import PEERS, next_budget
 
 #: What a curve depends on beside the files of its plug-in and of the objective, which benchopt
@@ -53,6 +55,9 @@ def tolerance(default, solver=None):
     except ValueError:
         raise ValueError(f"{TOLERANCE} must be a number of at least 0, got {given!r}") from None
 
+
+#: Why a curve is skipped that has no time in a round of the paper's figures; see `failure_notes`.
+LEFT_OUT = "not in this round"
 
 #: The gap that times are compared at where slow curves are ended early.
 TO = 1e-6
@@ -132,7 +137,8 @@ class Carried:
         return self.settings or {
             # numba's release is in the hash of the sources.
             "sources": CURVE_HASH, "releases": [np.__version__, scipy.__version__],
-            **{name: os.environ[name] for name in (TOLERANCE, THREADS) if name in os.environ},
+            **{name: os.environ[name] for name in (TOLERANCE, THREADS, LIMITS)
+               if name in os.environ},
         }
 
     def __setstate__(self, state):
@@ -142,20 +148,39 @@ class Carried:
         self.settings = state
 
 
+@functools.lru_cache(maxsize=1)
+def _limits(file):
+    return json.loads(Path(file).read_text("utf-8"))
+
+
+def limit_of(solver, problem):
+    """Seconds of its own that a curve may take, by the file that `LIMITS` names; 0 is none.
+
+    The file has a number for curves by the names of data set, objective and solver, and one for
+    all others.
+    """
+    file = (getattr(solver, "settings", None) or os.environ).get(LIMITS)
+    if file is None:
+        return math.inf
+    limits, names = _limits(file), [*getattr(problem, "names", ()), str(solver)]
+    return limits["curves"].get("\t".join(names), limits["others"])
+
+
 class Hurried:
     """Mixin: a curve ends at `stop_at` times the time of the fastest solver to `TO`.
 
     For sets of problems on which most solvers are far from the best; the objective says so.
     """
 
-    stop_at, late = None, False
+    stop_at, late, limit = None, False, math.inf
 
     @property
     def _posed(self):
         return repr(self.problem), hash(self.problem.b.tobytes())
 
     def _is_late(self, seconds):
-        if self.stop_at is not None:
+        self.late = seconds >= self.limit
+        if self.stop_at is not None and not self.late:
             self.late = seconds > self.stop_at * FASTEST.get(self._posed, math.inf)
         return self.late
 
@@ -229,7 +254,8 @@ class MethodSolver(Carried, Hurried, BaseSolver):
             NAMED[self.method].validate(problem, **self.options)
         except ValueError as error:
             return True, str(error)
-        return False, None
+        self.limit = limit_of(self, problem)
+        return (True, LEFT_OUT) if self.limit == 0.0 else (False, None)
 
     def set_objective(self, problem):
         self.problem, self.stop_at = problem, getattr(problem, "stop_at", None)

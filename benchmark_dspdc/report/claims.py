@@ -109,6 +109,8 @@ class Finding(NamedTuple):
     ratios: tuple = ()
     reason: str = ""
     comparisons: tuple = ()
+    #: The names of data set, objective, DSPDC and rival, where both were run.
+    pair: tuple = ()
 
 
 class Verdict(NamedTuple):
@@ -165,6 +167,7 @@ class Problem(NamedTuple):
     constants: dict
     rows: object
     runs: object
+    names: tuple = ()
 
     @property
     def setting(self):
@@ -243,7 +246,8 @@ def judge(frame):
     frame = results.of_gaps(frame)
     runs = results.to_targets(frame, GAPS).sort_index()
     there = [
-        Problem(*parse(dataset), parse(objective)[1], rows, runs.loc[dataset, objective])
+        Problem(*parse(dataset), parse(objective)[1], rows, runs.loc[dataset, objective],
+                (dataset, objective))
         for (dataset, objective), rows in results.problems(frame)
     ]
     return [
@@ -436,7 +440,8 @@ def _faster(problem, fast, slow, wanted="faster"):
         came = (f"{name} came to {problem.runs.loc[name]['final gap'].median():.1e}"
                 for name in (fast, slow))
         told = f"no stated gap tells which is faster with every seed: {', '.join(came)}; {told}"
-    return Finding(problem.setting, variant, outcome, found, told.strip("; "), compared)
+    return Finding(problem.setting, variant, outcome, found, told.strip("; "), compared,
+                   (*problem.names, fast, slow))
 
 
 def _is_tie(ratio):

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from ..engine.cache_dirs import write_whole
 from .claims import FAILS, HOLDS, UNKNOWN, as_json, judge
 from .results import read_results
 
@@ -34,7 +35,7 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
     with console.status("judging the paper's claims"):
         verdicts = judge(frame)
         told = folder / "verdicts.json"
-        told.write_text(json.dumps(as_json(verdicts), indent=1) + "\n", "utf-8")
+        write_whole(told, (json.dumps(as_json(verdicts), indent=1) + "\n").encode())
     with console.status("drawing the paper's figures"):
         # Late, because they take a second to import.
         from .figures import paper_figures
