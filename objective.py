@@ -38,7 +38,7 @@ class Objective(Carried, BaseObjective):
     requirements = [
         "pip::numpy>=2.0", "pip::scipy>=1.13", "pip::numba>=0.61", "pip::benchopt>=1.10",
         "pip::libsvmdata>=0.5", "pip::pandas>=2.2", "pip::pyarrow>=16", "pip::seaborn>=0.13",
-        "pip::scikit-learn>=1.5", "pip::joblib>=1.3", "pip::threadpoolctl>=3.5", "pip::rich>=13",
+        "pip::scikit-learn>=1.6", "pip::joblib>=1.3", "pip::threadpoolctl>=3.5", "pip::rich>=13",
         "pip::filelock>=4.2", "pip::ruptures>=1.1.9",
     ]
 

@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,12 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .data.common import as_ids, show_id
 from .data.triplets import kept_triplets, triplets, with_impostors
 from .engine.checks import check_flag, check_int, check_number
+from .engine.threads import single_threaded
 from .model.losses import LOSSES
 from .problems import metric_problem
 from .solver import find_method, solve
 
 #: A metric is no metric if its mean eigenvalue is below this; the Euclidean one has 1.
 ZERO = 1e-6
+
+#: Training points that errors of the learned and the Euclidean metric are compared on.
+CHECKED = 2000
+
+#: Squared distances that are no larger are none.
+TINY = 1e-280
 
 
 class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -52,16 +59,19 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     tol : float, default=1e-4
         Relative gap at which a round ends.
     max_seconds : float or None, default=None
-        Limit of a fit, over all rounds.
+        Limit of solving, over all rounds; the search for impostors is not interrupted.
     refresh : int, default=3
         How often impostors are found again, by the metric learned so far.
     n_candidates : int or None, default=4000
         In tasks with more points, neighbours and impostors of a point are looked for among about
         so many: those in cells around it. None is always all.
+    fallback : bool, default=True
+        Keep the Euclidean metric, with a warning, if the learned one makes more errors of nearest
+        neighbours on training points, each left out in turn.
     random_state : int, RandomState or None, default=None
         For methods that draw rows.
     verbose : bool, default=False
-        Show the progress of each round.
+        Show the progress of each round. Long searches show a bar on terminals in any case.
 
     Attributes
     ----------
@@ -85,7 +95,8 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     Notes
     -----
-    Training points are kept for `score`, but not in a pickle.
+    Training points are kept for `score`, but not in a pickle or a copy. For `GridSearchCV` on the
+    estimator itself give ``cv=StratifiedKFold()``, as scikit-learn takes it for no classifier.
 
     References
     ----------
@@ -97,7 +108,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
     >>> from sklearn.pipeline import make_pipeline
     >>> from benchmark_dspdc.sklearn import MultiTaskLMNN
     >>> X, y = load_digits(return_X_y=True)
@@ -106,7 +117,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def __init__(self, n_neighbors=3, n_impostors=3, lambda0=0.01, lam=None, margin=1.0,
                  n_components=None, method="auto", tol=1e-4, max_seconds=None, refresh=3,
-                 n_candidates=4000, random_state=None, verbose=False):
+                 n_candidates=4000, fallback=True, random_state=None, verbose=False):
         self.n_neighbors = n_neighbors
         self.n_impostors = n_impostors
         self.lambda0 = lambda0
@@ -118,6 +129,7 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.max_seconds = max_seconds
         self.refresh = refresh
         self.n_candidates = n_candidates
+        self.fallback = fallback
         self.random_state = random_state
         self.verbose = verbose
 
@@ -148,37 +160,81 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         kept = d if self.n_components is None else check_int(
             self.n_components, "n_components", high=d, reason="the features of X"
         )
-        self.tasks_ = None
-        codes = np.zeros(n, dtype=np.int64)
+        names, codes = None, np.zeros(n, dtype=np.int64)
         if tasks is not None:
-            self.tasks_, codes = np.unique(as_ids(tasks, "tasks", n), return_inverse=True)
-        self._training = X, y, codes
-        usable = self._usable(y, codes)
-        self.shared_metric_, own, interrupted = np.eye(d), {}, False
-        self.gap_, self.n_iter_, self.rounds_ = 0.0, 0, []
+            names, codes = np.unique(as_ids(tasks, "tasks", n), return_inverse=True)
+        usable = self._usable(y, codes, names)
+        shared, own, rounds, interrupted = np.eye(d), {}, [], False
         if usable.any():
-            x, names, interrupted = self._learn(X[usable], y[usable], codes[usable])
-            self.shared_metric_, own = x[0], dict(zip(names, x[1:], strict=False))
-        metrics = [self.shared_metric_ + own.get(j, 0.0) for j in range(codes.max() + 1)]
-        for j, metric in enumerate(metrics):
-            if np.trace(metric) < ZERO * d:
-                metrics[j] = np.eye(d)
-                warnings.warn(
-                    f"the best metric{self._of_task(j)} is zero, as points of one class are no "
-                    "nearer to each other than to those of others; the Euclidean one is kept. A "
-                    "larger lambda0 or a smaller margin may help", UserWarning, stacklevel=2,
-                )
-        roots = np.array([
-            _map(metric, X[codes == j])[:kept] for j, metric in enumerate(metrics)
+            given = codes if names is None else names[codes]
+            x, of_task, rounds, interrupted = self._learn(X[usable], y[usable], given[usable])
+            shared, own = x[0], dict(zip(of_task, x[1:], strict=False))
+        metrics = np.array([
+            shared + own.get(j, 0.0) for j in (range(1) if names is None else names.tolist())
         ])
-        products = roots.transpose(0, 2, 1) @ roots
-        self._n_features_out = kept
-        self.components_ = roots[0] if tasks is None else roots
-        self.metric_ = products[0] if tasks is None else products
+        # No earlier, so that what fails leaves what was fitted before as it was.
+        self.tasks_, self.shared_metric_, self.rounds_ = names, shared, rounds
+        self._training = X, y, codes
+        self.gap_ = rounds[-1]["gap"] if rounds else 0.0
+        self.n_iter_ = math.ceil(sum(row["passes"] for row in rounds))
+        self._keep(self._better(metrics) if self.fallback and rounds else metrics, kept)
         if interrupted:
             # What was learned by then can be used.
             raise KeyboardInterrupt
         return self
+
+    @single_threaded
+    def _keep(self, metrics, kept):
+        X, _, codes = self._training
+        maps = np.array([_map(metric, X[codes == j])[:kept] for j, metric in enumerate(metrics)])
+        products = maps.transpose(0, 2, 1) @ maps
+        self._n_features_out = kept
+        self.components_ = maps[0] if self.tasks_ is None else maps
+        self.metric_ = products[0] if self.tasks_ is None else products
+
+    def _better(self, metrics):
+        """The metrics, or the Euclidean ones where these are zero or make more errors."""
+        d, plain = metrics.shape[-1], np.broadcast_to(np.eye(metrics.shape[-1]), metrics.shape)
+        learned, euclidean = (self._left_out_errors(some) for some in (metrics, plain))
+        zero = np.trace(metrics, axis1=1, axis2=2) < ZERO * d
+        if learned <= euclidean and not zero.any():
+            return metrics
+        advice = "A larger lambda0, margin or n_impostors may help, fallback=False keeps it anyway"
+        if learned <= euclidean:
+            of = "" if self.tasks_ is None else f" of task {show_id(self.tasks_[zero][0])}"
+            warnings.warn(f"the best metric{of} is zero, as classes overlap; the Euclidean one is "
+                          f"kept. {advice}", UserWarning, stacklevel=3)
+            return np.where(zero[:, None, None], plain, metrics)
+        warnings.warn(
+            f"the learned metric makes more errors on training points, each left out in turn "
+            f"({100 * learned:.2f} %), than the Euclidean one ({100 * euclidean:.2f} %), which is "
+            f"kept. {advice}", UserWarning, stacklevel=3,
+        )
+        return plain
+
+    def _left_out_errors(self, metrics):
+        """Share of wrong votes on some training points, each left out in turn."""
+        X, y, codes = self._training
+        asked = np.zeros(len(y), dtype=bool)
+        asked[np.unique(np.linspace(0, len(y) - 1, CHECKED).astype(int))] = True
+        wrong = 0
+        for j, metric in enumerate(metrics):
+            own, some = np.flatnonzero(codes == j), np.flatnonzero(asked & (codes == j))
+            k = min(self.n_neighbors, len(own) - 1)
+            if k == 0 or len(some) == 0:
+                wrong += len(some)
+                continue
+            root = _root(metric).T
+            search = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X[own] @ root)
+            near = own[search.kneighbors(X[some] @ root, return_distance=False)]
+            # Itself, or the last where copies of it are as near, has no vote.
+            out = near == some[:, None]
+            out[~out.any(axis=1), -1] = True
+            votes = y[near[~out].reshape(-1, k)]
+            counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
+            winners = np.take_along_axis(votes, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
+            wrong += np.count_nonzero(winners != y[some])
+        return wrong / np.count_nonzero(asked)
 
     def _check_parameters(self):
         for name in ("n_neighbors", "n_impostors"):
@@ -194,35 +250,31 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_int(self.refresh, "refresh", 0)
         if self.n_candidates is not None:
             check_int(self.n_candidates, "n_candidates", 100)
+        check_flag(self.fallback, "fallback")
         check_flag(self.verbose, "verbose")
 
-    def _usable(self, y, codes):
+    def _usable(self, y, codes, names):
         """Which points are in tasks that have triplets; warns of tasks and classes without."""
-        usable, small = np.ones(len(y), dtype=bool), []
+        usable, small, bare = np.ones(len(y), dtype=bool), [], []
         for j in range(codes.max() + 1):
             rows = codes == j
             classes, counts = np.unique(y[rows], return_counts=True)
+            task = "" if names is None else f"task {show_id(names[j])}"
             if len(classes) == 1 or counts.max() == 1:
                 usable[rows] = False
-                reason = (
-                    f"has one class only, {show_id(classes[0])}, hence no impostors"
-                    if len(classes) == 1 else "has one point of each class, hence no neighbours"
-                )
-                if self.tasks_ is None:
-                    warnings.warn(
-                        f"y {reason}; the metric is the Euclidean one, which solves the problem "
-                        "without triplets", UserWarning, stacklevel=3,
-                    )
-                else:
-                    warnings.warn(
-                        f"task {show_id(self.tasks_[j])} {reason}; its metric is the one that all "
-                        "tasks share", UserWarning, stacklevel=3,
-                    )
+                bare.append((task or "y") + (
+                    f" has one class only, {show_id(classes[0])}, hence no impostors"
+                    if len(classes) == 1 else " has one point of each class, hence no neighbours"
+                ))
                 continue
             small += [
-                (f"class {show_id(c)}{self._of_task(j)}", count)
+                (f"class {show_id(c)}" + (task and f" of {task}"), count)
                 for c, count in zip(classes, counts, strict=True) if count <= self.n_neighbors
             ]
+        if bare:
+            kept = "the Euclidean one" if names is None else "the one that all tasks share"
+            also = f" ({len(bare) - 1} more such tasks)" if len(bare) > 1 else ""
+            warnings.warn(f"{bare[0]}; its metric is {kept}{also}", UserWarning, stacklevel=3)
         if small:
             (first, count), more = small[0], len(small) - 1
             has = "1 point, hence no neighbours; it is an impostor only" if count == 1 else (
@@ -233,58 +285,65 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             warnings.warn(f"{first} has {has}{also}", UserWarning, stacklevel=3)
         return usable
 
-    def _of_task(self, j):
-        return "" if self.tasks_ is None else f" of task {show_id(self.tasks_[j])}"
-
-    def _learn(self, X, y, codes):
-        """X_0, X_1, ... of the last round, the tasks of X_1, ..., and whether it was stopped."""
-        begun = perf_counter()
-        found = triplets(X, y, codes, self.n_neighbors, self.n_impostors, True,
+    def _learn(self, X, y, tasks):
+        """X_0, X_1, ... of the last round, the tasks of X_1, ..., the rounds, whether stopped."""
+        begun, rounds = perf_counter(), []
+        found = triplets(X, y, tasks, self.n_neighbors, self.n_impostors, True,
                          self.n_candidates)
-        found = found._replace(points=found.points / math.sqrt(self.margin * _unit(found)))
-        tasks = found.task_names
-        lam = self.lambda0 / len(tasks) if self.lam is None else self.lam
-        blocks = "shared" if len(tasks) == 1 else "both"
-        given = self.lambda0, lam, LOSSES["smoothed_hinge"], blocks
+        unit = self.margin * _unit(found)
+        if not unit > TINY:
+            raise ValueError(
+                f"margin times the median squared distance to impostors must be above {TINY:g}, "
+                f"got {unit:.3g} with margin={self.margin!r}; scale X"
+            )
+        found = found._replace(points=found.points / math.sqrt(unit))
+        alone = len(found.task_names) == 1
+        lam = self.lambda0 / len(found.task_names) if self.lam is None else self.lam
+        given = self.lambda0, lam, LOSSES["smoothed_hinge"], "shared" if alone else "both"
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        problem, start, left = metric_problem(found, *given), {}, None
+        problem, start, left, interrupted = metric_problem(found, *given), {}, None, False
         for k in range(self.refresh + 1):
             if self.max_seconds is not None:
                 left = max(self.max_seconds - (perf_counter() - begun), 1e-3)
             result = solve(problem, self.method, self.tol, left, seed=seed,
                            progress=self.verbose, **start)
             end = result.history.iloc[-1]
-            self.rounds_.append(dict(
+            rounds.append(dict(
                 triplets=len(found.near), primal=result.primal, gap=result.relative_gap,
                 status=result.status, seconds=float(end["seconds"]), passes=float(end["passes"]),
                 method=result.info.get("method", result.method),
             ))
             if result.status != "converged" or k == self.refresh:
                 break
-            mapped = np.empty_like(found.points)
-            for j, metric in enumerate(problem.learned.metrics(result.x)):
-                rows = slice(*found.starts[j:j + 2])
-                np.matmul(found.points[rows], _root(metric).T, out=mapped[rows])
-            before, found = found, with_impostors(
-                found, mapped, problem.dual_from_primal(result.x), self.n_candidates
-            )
-            old, new = kept_triplets(before, found)
-            if len(old) == len(found.near):
+            try:
+                before, found = found, self._refreshed(found, problem, result.x)
+                old, new = kept_triplets(before, found)
+                if len(old) == len(found.near):
+                    break
+                problem = metric_problem(found, *given)
+            except KeyboardInterrupt:
+                interrupted = True
                 break
-            problem = metric_problem(found, *given)
             # A triplet that is new begins at rest, so that D(y) stays what it was.
             y0 = np.zeros(len(found.near))
             y0[new] = result.y[old]
             start = dict(x0=result.x, y0=y0)
-        self.gap_ = result.relative_gap
-        self.n_iter_ = math.ceil(sum(row["passes"] for row in self.rounds_))
         if result.status not in ("converged", "interrupted"):
             warnings.warn(
                 f"round {k + 1} of {self.refresh + 1} ended with status {result.status} at a "
                 f"relative gap of {result.relative_gap:.1e}, not {self.tol:.1e}",
                 ConvergenceWarning, stacklevel=3,
             )
-        return result.x, tasks, result.status == "interrupted"
+        interrupted = interrupted or result.status == "interrupted"
+        return result.x, problem.learned.task_names.tolist(), rounds, interrupted
+
+    def _refreshed(self, found, problem, x):
+        """The triplets with impostors that are near by the metrics of a solution."""
+        mapped = np.empty_like(found.points)
+        for j, metric in enumerate(problem.learned.metrics(x)):
+            rows = slice(*found.starts[j:j + 2])
+            np.matmul(found.points[rows], _root(metric).T, out=mapped[rows])
+        return with_impostors(found, mapped, problem.dual_from_primal(x), self.n_candidates)
 
     def get_mahalanobis_matrix(self):
         """`metric_`, by the name that it has in metric-learn."""
@@ -354,12 +413,18 @@ class MultiTaskLMNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         if not hasattr(self, "_training"):
             raise NotFittedError(
-                "score needs the training points, which are not kept in a pickle; fit "
+                "score needs the training points, which are not kept in a pickle or a copy; fit "
                 "KNeighborsClassifier on transform(X) of them"
             )
         X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
         codes, right = self._codes(tasks, len(X)), 0
         points, classes, places = self._training
+        # As objects: NumPy takes 1 and "1" for the same.
+        if set(y.tolist()).isdisjoint(classes.tolist()):
+            raise ValueError(
+                f"y has no class of fit, got {show_id(y[0])}, ...; folds of sorted classes need "
+                "cv=StratifiedKFold()"
+            )
         for j in np.unique(codes):
             own, asked = places == j, codes == j
             votes = KNeighborsClassifier(min(self.n_neighbors, np.count_nonzero(own)))

@@ -1,4 +1,4 @@
-"""What `MultiTaskLMNN` brings, costs and how it stands beside other packages: docs/metrics.md.
+"""What `MultiTaskLMNN` brings and costs, and other packages: for docs/metric-learning.md.
 
     python benchmarks/metric_learning.py errors      # 3-NN errors by cross-validation, defaults
     python benchmarks/metric_learning.py constants   # the same with other constants

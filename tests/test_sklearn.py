@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from conftest import REPO
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -186,6 +187,28 @@ def test_a_refreshed_fit_keeps_more_impostors_away_than_a_fit_without():
     assert violations(rounds_of(6)) < violations(rounds_of(0))
 
 
+def test_each_tasks_impostors_are_found_by_its_own_metric(monkeypatch):
+    # Each task has its classes in another direction.
+    X, y, t = make_data(n=200, d=3)
+    X[t == 1] = X[t == 1][:, [2, 1, 0]]
+    seen = []
+
+    def spied(found, mapped, weights, candidates):
+        seen.append((found, mapped, candidates))
+        return with_impostors(found, mapped, weights, candidates)
+    monkeypatch.setattr("benchmark_dspdc.sklearn.with_impostors", spied)
+    model = MultiTaskLMNN(lam=1e-3, refresh=1, n_candidates=500, fallback=False).fit(X, y, t)
+    (found, mapped, candidates), = seen
+    assert candidates == 500 and len(model.rounds_) == 2
+    first = MultiTaskLMNN(lam=1e-3, refresh=0, fallback=False).fit(X, y, t)
+    for j in (0, 1):
+        rows = slice(*found.starts[j:j + 2])
+        np.testing.assert_allclose(
+            mapped[rows] @ mapped[rows].T,
+            found.points[rows] @ first.metric_[j] @ found.points[rows].T, atol=1e-8,
+        )
+
+
 def test_a_round_begins_where_the_last_one_ended(monkeypatch):
     first_gaps, duals = [], []
 
@@ -329,6 +352,41 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
     assert len(model.rounds_) == 2 and model.transform(X).shape == X.shape
 
 
+def test_ctrl_c_in_a_search_keeps_the_rounds_before_it(monkeypatch):
+    X, y, _ = make_data()
+
+    def stop(*given):
+        raise KeyboardInterrupt
+    monkeypatch.setattr("benchmark_dspdc.sklearn.with_impostors", stop)
+    model = MultiTaskLMNN()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert len(model.rounds_) == 1
+    expected = MultiTaskLMNN(refresh=0).fit(X, y).metric_
+    np.testing.assert_array_equal(model.metric_, expected)
+
+
+def test_a_refit_that_fails_leaves_what_was_fitted():
+    X, y, t = make_data()
+    model = MultiTaskLMNN().fit(X, y, t)
+    before = model.transform(X, t)
+    with pytest.raises(ValueError, match="tasks must be as many"):
+        model.fit(X, y, t[:3])
+    np.testing.assert_array_equal(model.transform(X, t), before)
+
+
+def test_rounds_share_the_limit_of_time(monkeypatch):
+    given, clock = [], iter(np.arange(0.0, 1000.0, 4.0))
+    monkeypatch.setattr("benchmark_dspdc.sklearn.perf_counter", lambda: next(clock))
+
+    def spied(*args, **kwargs):
+        given.append(args[3])
+        return solve(*args, **kwargs)
+    monkeypatch.setattr("benchmark_dspdc.sklearn.solve", spied)
+    rounds_of(2, max_seconds=30.0)
+    assert given == [26.0, 22.0, 18.0]
+
+
 def test_a_limit_of_time_ends_the_fit_with_a_warning():
     X, y, _ = make_data()
     with pytest.warns(ConvergenceWarning, match=r"round 1 of 4 .* max_seconds at a relative gap"):
@@ -400,15 +458,48 @@ def test_without_impostors_the_metric_is_the_euclidean_one():
     assert model.gap_ == 0.0 and model.n_iter_ == 0 and model.rounds_ == []
 
 
-def test_where_only_zero_is_optimal_the_euclidean_metric_is_kept():
+def test_where_the_learned_metric_is_zero_the_euclidean_one_is_kept():
     # Of pure noise no metric has points of a class nearer to each other.
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), np.arange(60) % 3
-    with pytest.warns(UserWarning, match="the best metric is zero, .* Euclidean one is kept"):
+    with pytest.warns(UserWarning, match="Euclidean one.* is kept.* fallback=False keeps it any"):
         model = MultiTaskLMNN().fit(X, y)
     np.testing.assert_allclose(model.metric_, np.eye(4), atol=1e-12)
-    with pytest.warns(UserWarning, match="the best metric of task 1 is zero"):
-        MultiTaskLMNN().fit(X, y, np.repeat([0, 1], 30))
+    zero = MultiTaskLMNN(fallback=False).fit(X, y)
+    assert np.trace(zero.metric_) < 1e-6
+    # Of two tasks only the one of noise.
+    good, _, _ = make_data(n=60, d=4)
+    both, tasks = np.vstack([X, good]), np.repeat(["noise", "good"], 60)
+    labels = np.concatenate([y, make_data(n=60, d=4)[1]])
+    model = MultiTaskLMNN(lambda0=1e-3, lam=1e-4).fit(both, labels, tasks)
+    assert (np.trace(model.metric_, axis1=1, axis2=2) > 0.1).all()
+
+
+def test_a_metric_that_harms_is_not_kept():
+    X, y = make_classification(3000, 20, n_informative=10, n_redundant=0, class_sep=0.8,
+                               flip_y=0.4, random_state=0)
+    with pytest.warns(UserWarning, match=r"more errors on training .* \(3\d\.\d+ %\), wh"):
+        model = MultiTaskLMNN(random_state=0).fit(X[:1500], y[:1500])
+    plain = KNeighborsClassifier(3).fit(X[:1500], y[:1500]).score(X[1500:], y[1500:])
+    assert model.score(X[1500:], y[1500:]) == plain
+    harmed = MultiTaskLMNN(random_state=0, fallback=False).fit(X[:1500], y[:1500])
+    assert harmed.score(X[1500:], y[1500:]) < plain - 0.01
+    assert model.gap_ == harmed.gap_ <= 1e-4
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_errors_of_left_out_points_are_those_of_a_loop(copies):
+    X, y, t = make_data(n=90)
+    X, y, t = (np.concatenate([part] * copies) for part in (X, y, t))
+    model = MultiTaskLMNN().fit(X, y, t)
+    wrong = 0
+    for k in range(len(y)):
+        rest = (np.arange(len(y)) != k) & (t == t[k])
+        votes = KNeighborsClassifier(1).fit(model.transform(X[rest], t[rest]), y[rest])
+        near = votes.kneighbors(model.transform(X[k:k + 1], t[k:k + 1]), 3)[1][0]
+        found = list(y[rest][near])
+        wrong += max(found, key=found.count) != y[k]
+    assert model._left_out_errors(model.metric_) == pytest.approx(wrong / len(y), abs=2e-2)
 
 
 def test_points_of_different_classes_at_one_place_are_no_harm():
@@ -430,6 +521,36 @@ def test_transform_names_tasks_that_it_does_not_know(asked, message):
         model.transform(X[:3], asked)
     with pytest.raises(ValueError, match=message):
         model.score(X[:3], y[:3], asked)
+
+
+def test_classes_that_were_never_seen_have_no_score():
+    X, y, _ = make_data()
+    model = MultiTaskLMNN(refresh=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"y has no class of fit, got '1'.*StratifiedKFold"):
+        model.score(X[y == 1], y[y == 1].astype(str))
+
+
+def test_messages_name_tasks_as_they_were_given_and_are_few():
+    X, y, t = make_data()
+    names = np.array(["left", "right"])[t]
+    large = np.where(t[:, None] == 1, 1e200 * X, X)
+    with pytest.raises(ValueError, match="points of task 'right' are too large"):
+        MultiTaskLMNN().fit(large, y, names)
+    with pytest.raises(ValueError, match="margin times the median squared distance"):
+        MultiTaskLMNN(margin=1e-300).fit(1e-20 * X, y)
+    many = np.concatenate([t, np.arange(10, 30)])
+    with pytest.warns(UserWarning) as told:
+        MultiTaskLMNN().fit(np.vstack([X, X[:20]]), np.concatenate([y, y[:20]]), many)
+    assert [str(w.message) for w in told] == [
+        f"task 10 has one class only, {y[0]}, hence no impostors; its metric is the one that all "
+        "tasks share (19 more such tasks)"
+    ]
+
+
+def test_more_impostors_than_points_are_those_that_there_are():
+    X, y, _ = make_data(n=60)
+    few, many = (MultiTaskLMNN(n_impostors=k).fit(X, y) for k in (59, 10**6))
+    np.testing.assert_array_equal(few.metric_, many.metric_)
 
 
 def test_tasks_without_fitted_ones_are_refused():

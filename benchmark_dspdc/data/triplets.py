@@ -115,9 +115,12 @@ def triplets(points, labels, tasks, n_neighbors=3, n_impostors=1, partial=False,
     if not partial:
         for j, name in enumerate(task_names):
             _check_task(labels[starts[j]:starts[j + 1]], name, n_neighbors, n_impostors)
-    found = _search_tasks(
-        points, codes, starts, task_names, n_neighbors, n_impostors, candidates
-    )
+    if partial:
+        # There may not be so many in any task.
+        most = int(np.diff(starts).max()) - 1
+        n_neighbors, n_impostors = min(n_neighbors, most), min(n_impostors, most)
+    search = _search_all if partial else _search_tasks
+    found = search(points, codes, starts, task_names, n_neighbors, n_impostors, candidates)
     return _joined(points, labels, order, task_names, starts, found[:, :n_neighbors],
                    found[:, n_neighbors:])
 
@@ -152,16 +155,21 @@ def with_impostors(found, mapped, weights, candidates=None):
     )
     used = used[:, neighbors.shape[1]:] > 0.0
     # Places: first those that do something, then the nearest, then the others.
-    same = (old[:, :, None] == new[:, None, :]) & (old >= 0)[:, :, None]
-    twice = (same & used[:, :, None]).any(axis=1)
+    again = _among(old, new)
+    twice = _among(new, np.where(used, old, -1))
     places = np.hstack([
-        np.where(used, 0.0, np.where(same.any(axis=2) | (old < 0), np.inf, width + 1.0)),
+        np.where(used, 0.0, np.where(again | (old < 0), np.inf, width + 1.0)),
         np.where(twice | (new < 0), np.inf, 1.0 + np.arange(width)),
     ])
     chosen = np.argsort(places, axis=1, kind="stable")[:, :width]
     impostors = np.take_along_axis(np.hstack([old, new]), chosen, axis=1)
     impostors[np.isinf(np.take_along_axis(places, chosen, axis=1))] = -1
     return _joined(*found[:5], neighbors, impostors)
+
+
+def _among(some, others):
+    """Which entries are also in the same row of another array."""
+    return np.column_stack([(some[:, [k]] == others).any(axis=1) for k in range(some.shape[1])])
 
 
 def kept_triplets(old, new):
@@ -232,7 +240,7 @@ def _check_task(labels, task, n_neighbors, n_impostors):
 # What is kept on disk are row numbers: a user's points are the user's.
 @stored()
 def _search_tasks(*given):
-    """`_search_all`, kept: fits with other constants search the same points."""
+    """`_search_all`, kept for those who pose the same problem again."""
     return _search_all(*given)
 
 
