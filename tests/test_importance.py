@@ -391,3 +391,8 @@ def test_what_importance_cannot_do_is_refused_with_the_reason(case):
         METHODS[method].validate(problem, **options)
     with pytest.raises(ValueError, match=message):
         METHODS[method](problem, **options)
+
+
+def test_an_order_that_is_no_word_is_refused():
+    with pytest.raises(ValueError, match="order must be one of 'random', 'permuted', got array"):
+        solve(make_problem(), "sdca", probabilities="importance", order=np.array([1.0, 2.0]))

@@ -112,3 +112,8 @@ def test_a_matrix_of_zeros_is_solved(method, kind):
     result = solve(erm(zeros, np.ones(6), "smoothed_hinge"), method=method, tol=1e-9)
     assert result.status == "converged"
     np.testing.assert_array_equal(result.x, 0.0)
+
+
+def test_a_factor_that_overflows_is_refused_also_beside_a_factor_of_zeros():
+    with pytest.raises(ValueError, match="U must have entries of size below 1e\\+120, got 1.7e"):
+        erm((np.full((2, 1), 1.7e308), np.zeros((1, 1))), [-1.0, -1.0])

@@ -401,3 +401,13 @@ def test_notes_of_a_file_on_how_to_read_it_are_not_followed(file):
         column["numpy_type"], column["pandas_type"] = "datetime64[ns]", "datetime"
     pq.write_table(table.replace_schema_metadata({"pandas": json.dumps(notes)}), file)
     pd.testing.assert_series_equal(read_results([file])["time"], frame["time"])
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(objective_relative_gap=-1.0), "it has a gap of -1, less than zero"),
+    (dict(objective_passes=1.7e308), "it has a number of size 1.7e\\+308, allowed is 1e\\+150"),
+])
+def test_numbers_that_no_run_has_are_refused(change, message, tmp_path):
+    runs(curve("SPDC[m=1]", 0.1).assign(**change)).to_parquet(file := tmp_path / "run.parquet")
+    with pytest.raises(ValueError, match=message):
+        results.read_results([file])

@@ -22,6 +22,9 @@ from .gram import (
 from .operator import SAMPLING_STEPS, NumbersOperator
 from .row_loops import DenseRows, multiply, multiply_transposed
 
+#: Sums of squares of entries that are larger could overflow.
+LARGEST_ENTRY = 1e120
+
 
 class FactorizedOperator(NumbersOperator):
     """A = UV with U of shape (n, d) and V of shape (d, p).
@@ -42,6 +45,13 @@ class FactorizedOperator(NumbersOperator):
                 f"U and V must have a common inner dimension d, got U of shape {U.shape} "
                 f"and V of shape {V.shape}"
             )
+        for name, factor in (("U", U), ("V", V)):
+            # Norms of A alone do not show it where the other factor is tiny or zero.
+            if not abs(factor).max() < LARGEST_ENTRY:
+                raise ValueError(
+                    f"{name} must have entries of size below {LARGEST_ENTRY:g}, got "
+                    f"{abs(factor).max():.3g}; divide it and multiply the other factor"
+                )
         self.d = U.shape[1]
         self.shape = (U.shape[0], V.shape[1])
         self.U = _padded(U)

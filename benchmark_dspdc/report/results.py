@@ -48,6 +48,10 @@ LOST = 10.0
 #: solvers and 20 problems.
 MAX_PAIRS, MAX_SOLVERS, MAX_REPETITIONS = 10_000, 200, 1000
 
+#: Numbers that are larger are none, as ratios and products of them would not be; and how far a
+#: certified gap may be below zero.
+LARGEST, ROUNDING = 1e150, 1e-6
+
 #: What `with_primal_gap` adds.
 PRIMAL_GAP, UNCERTAINTY = "primal_gap", "primal_gap_uncertainty"
 
@@ -215,6 +219,11 @@ def _read(file):
                     f"{wrong}column {column} holds {frame[column].dtype}, not numbers"
                 )
             frame[column] = frame[column].astype(float)
+    largest = frame[list(REQUIRED[len(NAMES):])].abs().replace(np.inf, np.nan).max().max()
+    if largest > LARGEST:
+        raise ValueError(f"{wrong}it has a number of size {largest:.3g}, allowed is {LARGEST:g}")
+    if (frame[GAP] < -ROUNDING).any():
+        raise ValueError(f"{wrong}it has a gap of {frame[GAP].min():.3g}, less than zero")
     if not np.isfinite(frame["idx_rep"]).all():
         raise ValueError(f"{wrong}column idx_rep has a row without a number")
     return frame

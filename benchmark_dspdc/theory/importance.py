@@ -23,6 +23,7 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 def check_order(probabilities, order):
     """Raise unless SDCA can visit its batches so."""
     choose(probabilities, PROBABILITIES, "probabilities")
+    choose(order, ("random", "permuted"), "order")
     if probabilities == "importance" and order == "permuted":
         raise ValueError(
             "probabilities='importance' needs order='random', got order='permuted', which visits "
