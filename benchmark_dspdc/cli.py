@@ -68,7 +68,7 @@ def _parser():
     add("--budget", default="20m", metavar="TIME", help="such as 20m or 2h")
     add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
     add("--download", action="store_true", help="data that is not available may be downloaded")
-    add("--only", nargs="+", metavar="NAME", help="figure1, figure2, ...")
+    add("--only", nargs="+", action="extend", metavar="NAME", help="figure1, figure2, ...")
 
     _add_regress(commands)
 

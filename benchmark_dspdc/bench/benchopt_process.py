@@ -24,6 +24,7 @@ import pyarrow.parquet
 from threadpoolctl import threadpool_info
 
 from ..engine.cache_dirs import fallback_home, is_writable, write_whole
+from ..engine.kernel_cache import KERNEL_HASH, KERNEL_SOURCES, source_hash, sources
 from ..engine.threads import VARIABLE as THREADS
 from .processor import this_processor
 
@@ -36,11 +37,23 @@ LIMITS = "BENCHMARK_DSPDC_LIMITS"
 #: benchopt's option that nothing measured earlier is taken, and its variable for its cache.
 NO_CACHE, CACHE = "--no-cache", "BENCHOPT_CACHE"
 
-#: Columns of a result file: the commit of the benchmark; when the command was started that has
-#: made the file (files that one command makes are of one time); the processor, of curves that
-#: were all measured now; and whether several were measured at a time.
-COMMIT, STARTED, PROCESSOR, SHARED = (
-    f"benchmark-{word}" for word in ("commit", "started", "processor", "shared")
+#: What a curve depends on beside the files of its plug-in and of the objective, which benchopt
+#: knows: reports, checks of regressions, planning and the command line are not among it.
+CURVE_SOURCES = (
+    *KERNEL_SOURCES, "theory", "data", "solver.py", "problems.py", "sklearn.py",
+    *(f"bench/{name}.py" for name in ("plugins", "tasks", "peers", "metric_peers",
+                                      "metric_worker", "machine_speed")),
+)
+
+CURVE_HASH = source_hash(sources(CURVE_SOURCES))
+
+#: Columns of a result file: the commit of the benchmark; hashes of the sources that its kernels
+#: and its curves are made of; when the command was started that has made the file (files that
+#: one command makes are of one time); the processor, of curves that were all measured now; and
+#: whether several were measured at a time.
+COMMIT, KERNELS, CURVES, STARTED, PROCESSOR, SHARED = (
+    f"benchmark-{word}"
+    for word in ("commit", "kernels", "curves", "started", "processor", "shared")
 )
 
 _started = datetime.now().isoformat(timespec="milliseconds")
@@ -107,7 +120,8 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     file = _result(outputs, stem)
     if file is not None:
         _mark(file, {
-            COMMIT: commit, STARTED: _started, SHARED: _is_shared(arguments),
+            COMMIT: commit, KERNELS: KERNEL_HASH, CURVES: CURVE_HASH, STARTED: _started,
+            SHARED: _is_shared(arguments),
             # What is in a cache may have been measured on another machine of the same home.
             PROCESSOR: this_processor() if private else None, **versions(variables),
         })

@@ -1,10 +1,12 @@
 """``python -m benchmark_dspdc figures``: the paper's figures within a budget, and their report.
 
-Time is spent where a comparison is open. In a first round every curve of a figure gets the same
+Time is spent where a comparison is open. In a first look every curve of a figure gets the same
 few seconds. Then, of each two that are compared, the one that is not there yet gets twice the
-time of the other, and both get more where neither is; cheap comparisons come first. A curve that
-is run again begins anew, and the longer one is kept. What was measured stays under
-``outputs/figures`` for these sources, so that the same command goes on where it was stopped.
+time of the other; where neither is, both get what their curves say that they need. Cheap
+comparisons come first, and what is left of the budget makes five seeds of three where a ratio is
+close to one. A curve that is run again begins anew, and the longer one is kept. What was measured
+stays under ``outputs/figures`` for these sources, a file a figure, so that the same command goes
+on where it was stopped.
 """
 
 import hashlib
@@ -20,44 +22,54 @@ import yaml
 from rich.console import Console
 
 from ..data.libsvm import is_cached
-from ..engine.threads import VARIABLE as THREADS
-from ..engine.threads import available_cpus
 from ..report.claims import HOLDS, UNKNOWN, judge
 from ..report.report import write_report
-from ..report.results import GAPS, RUN, parse, read_results, to_targets
-from ..report.summary import print_summary
-from .benchopt_process import LIMITS, STOPPED, TOLERANCE, benchopt_run
+from ..report.results import (
+    ASKED,
+    GAPS,
+    NAMES,
+    PROBLEM,
+    RUN,
+    SPENT,
+    needed_seconds,
+    parse,
+    read_results,
+    to_targets,
+)
+from ..report.summary import plain_table, print_summary
+from .benchopt_process import CURVE_HASH, LIMITS, STOPPED, TOLERANCE, benchopt_run
 from .named_problems import benchmark_folder
 
 
 class Part(NamedTuple):
-    """What is run of a config."""
+    """What is run for a figure."""
 
-    figure: str         # what it belongs to, as in --only
+    figure: str         # as in --only
     config: str         # stem of a file under configs/
     weight: float       # its share of the budget
-    first: float        # seconds of its own that a curve has in the first round
-    only: tuple = ()    # options of `benchopt run` in place of the config's own
-    threads: int = 1    # on matrices all methods may project some side by side
+    first: float        # seconds of its own that a curve has in the first look
+    data: tuple = ()    # the data sets of the config that are available
 
 
 PARTS = (
     Part("dense", "dense", 1.0, 0.5),
-    Part("tables", "tables", 1.0, 1.0, ("-d", "Factorized[n=5000,p=100,d=20,random_state=1]")),
-    Part("tables", "tables", 1.0, 1.0, ("-d", "MatrixRisk[n=60,p=10,d=20]")),
+    Part("tables", "tables", 2.0, 2.0),
     Part("figure1", "figure1", 4.0, 0.5),
     Part("figure2", "figure2", 3.0, 0.5),
-    Part("figure3", "figure3", 3.0, 0.5, ("-d", "MatrixRisk[n=100,p=100,d=100]"), 2),
-    Part("figure3", "figure3", 4.0, 0.5, ("-d", "MatrixRisk[n=100,p=100,d=200]"), 2),
-    Part("figure4", "figure4", 4.0, 1.0, (), 2),
+    Part("figure3", "figure3", 6.0, 0.5),
+    Part("figure4", "figure4", 6.0, 1.0),
 )
 
 #: The gap at which curves end: the least that is stated.
 TOL = min(GAPS)
 
-#: Time for the slower one of two, over that of the faster, with some room for noise; and how much
-#: more both get where neither is there.
-TWICE, MORE = 2.1, 4.0
+#: Time for the slower one of two, over that of the faster, with some room for noise; how much
+#: more both get where neither is there and no curve says what it needs; room over what a curve
+#: says; and how many times what it had a curve is given at most.
+TWICE, MORE, ROOM, MOST = 2.1, 4.0, 1.3, 16.0
+
+#: Repetitions of every curve, and of two whose ratio is within `CLOSE` of one.
+SEEDS, MORE_SEEDS, CLOSE = 3, 5, 1.2
 
 #: What a round takes beside its curves, in seconds, and certificates beside a curve's own time,
 #: before any round has told.
@@ -86,106 +98,154 @@ def plan(download=False, folder=None):
     configs = Path(folder or benchmark_folder()) / "configs"
     steps, left_out = [], []
     for part in PARTS:
-        only, reason = _available(part.config, configs, download)
+        data, reason = _available(part.config, configs, download)
         if reason:
             left_out.append(reason)
-        if only is not None:
-            threads = min(part.threads, available_cpus())
-            steps.append(part._replace(only=part.only + only, threads=threads))
-    return steps, list(dict.fromkeys(left_out))
+        if data:
+            steps.append(part._replace(data=tuple(data)))
+    return steps, left_out
 
 
 def _available(name, configs, download):
-    """Options for what data there are for a config, None if there are none; and a sentence."""
+    """The data sets of a config that there are data for, and a sentence on the others."""
     hint = "allow it to download (--download) or see `python -m benchmark_dspdc import-libsvm`"
+    lines = _config(configs, name)["dataset"]
+    sets = {line: parse(line)[1].get("name", parse(line)[1].get("source")) for line in lines}
     if name == "figure4":
+        missing = [k for k in dict.fromkeys(sets.values())
+                   if k != "aloi_like" and not (download or is_cached(k))]
         # Of metric learning ALOI itself, where it can be had.
-        there = [k for k in ("aloi", "mnist") if download or is_cached(k)]
-        missing = [k for k in ("aloi", "mnist") if k not in there]
-        sources = there if "aloi" in there else ["aloi_like", *there]
+        unused = missing if "aloi" in missing else [*missing, "aloi_like"]
         reason = f"figure 4: {', '.join(missing)} not in libsvmdata's cache; {hint}"
-        return _only(f"MTLMNN[source={k}]" for k in sources), reason if missing else None
+        return [line for line, k in sets.items() if k not in unused], reason if missing else None
     if download or name != "figure2":
-        return (), None
-    own, stand_ins = (_data_sets(configs / f"{k}.yml") for k in ("figure2", "figure2_offline"))
-    missing = [k for k in own if not is_cached(k)]
+        return lines, None
+    missing = [k for k in sets.values() if not is_cached(k)]
     if not missing:
-        return (), None
-    instead = [k for k in stand_ins if k not in own and is_cached(k)]
-    chosen = [own[k] for k in own if k not in missing] + [stand_ins[k] for k in instead]
+        return lines, None
+    offline = _config(configs, "figure2_offline")["dataset"]
+    instead = {line: k for line in offline
+               if (k := parse(line)[1]["name"]) not in sets.values() and is_cached(k)}
+    chosen = [line for line, k in sets.items() if k not in missing] + list(instead)
     reason = f"figure 2: {', '.join(missing)} not in libsvmdata's cache"
     if not chosen:
-        return None, f"{reason}, so it is left out; {hint}"
+        return [], f"{reason}, so it is left out; {hint}"
     if instead:
-        reason += f", {', '.join(instead)} stands in"
-    return _only(chosen), f"{reason}; {hint}"
+        reason += f", {', '.join(instead.values())} in their place"
+    return chosen, f"{reason}; {hint}"
 
 
-def _only(data_sets):
-    return tuple(word for name in data_sets for word in ("-d", name))
+def _config(configs, name):
+    return yaml.safe_load((configs / f"{name}.yml").read_text())
 
 
-def _data_sets(config):
-    """The LIBSVM data sets of a config, by their names."""
-    lines = yaml.safe_load(config.read_text())["dataset"]
-    return {parse(line)[1]["name"]: line for line in lines}
+def _stands_for(line, dataset):
+    """Whether a data set's line in a config is the one of this full name."""
+    (kind, given), (word, known) = parse(line), parse(dataset)
+    return kind == word and given.items() <= known.items()
 
 
 # What is open, and what it takes ------------------------------------------------------
 
 class Round(NamedTuple):
-    """What to run next: seconds for each curve by its names, and how many comparisons are open."""
+    """What to run next: seconds for each curve by its names, and what comes of it."""
 
     limits: dict
-    wall: float         # what it takes, with certificates, at most
-    comparisons: int    # those that it can decide
-    open: int           # those that are undecided
+    wall: float             # what it takes, with certificates, at most
+    comparisons: int        # those that it can decide, or give more seeds
+    seeds: int = SEEDS
+
+
+class Open(NamedTuple):
+    """Comparisons of two solvers that are undecided."""
+
+    names: tuple            # of data set, objective, DSPDC and rival
+    options: tuple          # for each gap: seconds that both need up to there, and how many gaps
+
+
+def compared_pairs(frame):
+    """The findings of two solvers, each pair once, with the verdicts on all gaps."""
+    found = {}
+    for verdict in judge(frame):
+        for finding in verdict.findings:
+            if finding.pair:
+                found.setdefault((finding.pair, finding.both), finding)
+    return list(found.values())
 
 
 def open_pairs(frame):
-    """For each two that are compared somewhere: the seconds that each needs, and the open gaps.
-
-    A dict by the names of data set, objective, DSPDC and rival.
-    """
-    found, runs = {}, to_targets(frame, GAPS).sort_index()
-    for verdict in judge(frame):
-        for finding in verdict.findings:
-            gaps = [row.gap for row in finding.comparisons if row.outcome == UNKNOWN]
-            if finding.pair and gaps and finding.pair not in found:
-                *problem, fast, slow = finding.pair
-                one, other = runs.loc[(*problem, fast)], runs.loc[(*problem, slow)]
-                if needs := _needed(one, other, gaps):
-                    found[finding.pair] = needs, len(gaps)
+    """What is `Open`, as far as more time can decide it."""
+    runs, found = to_targets(frame, GAPS).sort_index(), []
+    for finding in compared_pairs(frame):
+        *problem, fast, slow = finding.pair
+        names = (*problem, fast), (*problem, slow)
+        options, needs = [], np.zeros(2)
+        for row in sorted(finding.comparisons, key=lambda row: -row.gap):
+            if row.outcome == UNKNOWN:
+                more = _needed(frame, runs, names, row.gap, finding.both)
+                if more is not None:
+                    needs = np.maximum(needs, more)
+                    options.append((tuple(needs), len(options) + 1))
+        if options:
+            found.append(Open(finding.pair, tuple(options)))
     return found
 
 
-def _needed(one, other, gaps):
-    """Seconds that each of two must be run to decide some gaps, None if they have been."""
-    needs = [0.0, 0.0]
-    for gap in gaps:
-        times = [runs[f"seconds to {gap:.0e}"] for runs in (one, other)]
-        spent = [runs["seconds"].max() for runs in (one, other)]
-        there = [t.notna().all() for t in times]
-        if all(there):
-            continue
-        if any(there):
-            late = there.index(False)
-            needs[late] = max(needs[late], TWICE * times[1 - late].max())
-        else:
-            needs = [max(need, MORE * max(spent)) for need in needs]
-    spent = [runs["seconds"].max() for runs in (one, other)]
-    needs = [need * (need > 1.02 * given) for need, given in zip(needs, spent, strict=True)]
-    return needs if any(needs) else None
+def _needed(frame, runs, names, gap, both):
+    """Seconds that each of two must be run to decide a gap, 0 where it has been; None if all is.
+
+    With `both` each of them has to get there.
+    """
+    times = [runs.loc[name][f"seconds to {gap:.0e}"] for name in names]
+    spent = [runs.loc[name]["seconds"].max() for name in names]
+    there = [t.notna().all() for t in times]
+    if all(there):
+        return None
+    guess = [0.0 if done else needed_seconds(frame, name, gap)
+             for name, done in zip(names, there, strict=True)]
+
+    def told(k):
+        return float(np.clip(ROOM * guess[k], 1.5 * spent[k], MOST * max(spent)))
+    needs = np.zeros(2)
+    if both:
+        needs[:] = [0.0 if done else told(k) for k, done in enumerate(there)]
+    elif any(there):
+        late = there.index(False)
+        needs[late] = TWICE * times[1 - late].max()
+    elif np.isinf(guess).all():
+        needs[:] = MORE * max(spent)
+    else:
+        first = int(np.argmin(guess))
+        needs[first] = told(first)
+        needs[1 - first] = min(TWICE * needs[first], told(1 - first))
+    needs *= needs > 1.02 * np.array(spent)
+    return needs if needs.any() else None
 
 
 def next_round(frame, budget, overhead=CERTIFICATES):
     """The `Round` that decides most in so many seconds, None if nothing is open or fits."""
-    pairs = open_pairs(frame)
-    seeds = frame["idx_rep"].nunique()
-    undecided = sum(count for _, count in pairs.values())
-    limits, decided, wall = {}, 0, BEGIN
-    for (*problem, fast, slow), (needs, count) in sorted(
-            pairs.items(), key=lambda item: sum(item[1][0]) / item[1][1]):
+    options = [(needs, count, one.names) for one in open_pairs(frame)
+               for needs, count in one.options]
+    chosen = _cheapest(frame, options, SEEDS, budget, overhead)
+    if chosen is not None:
+        return chosen
+    runs, options = to_targets(frame, GAPS).sort_index(), []
+    for finding in compared_pairs(frame):
+        close = sum(row.ratio is not None and 1.0 / CLOSE < row.ratio < CLOSE
+                    and row.seeds < MORE_SEEDS for row in finding.comparisons)
+        if close:
+            *problem, fast, slow = finding.pair
+            spent = [ROOM * runs.loc[(*problem, name)]["seconds"].max() for name in (fast, slow)]
+            options.append((spent, close, finding.pair))
+    return _cheapest(frame, options, MORE_SEEDS, budget, overhead)
+
+
+def _cheapest(frame, options, seeds, budget, overhead):
+    """The cheapest options for each comparison that fit a budget together, None if none does."""
+    limits, decided, wall = {}, {}, BEGIN
+    for needs, count, (*problem, fast, slow) in sorted(
+            options, key=lambda option: sum(option[0]) / option[1]):
+        pair = (*problem, fast, slow)
         longer = {
             (*problem, name): need for name, need in zip((fast, slow), needs, strict=True)
             if need > limits.get((*problem, name), 0.0)
@@ -195,8 +255,8 @@ def next_round(frame, budget, overhead=CERTIFICATES):
             continue
         wall += added * seeds * overhead
         limits |= longer
-        decided += count
-    return Round(limits, wall, decided, undecided) if limits else None
+        decided[pair] = max(decided.get(pair, 0), count)
+    return Round(limits, wall, sum(decided.values()), seeds) if limits else None
 
 
 def longest(frames):
@@ -208,7 +268,11 @@ def longest(frames):
     most = last.groupby([frame[name] for name in RUN], sort=False).transform("max")
     kept = frame[last == most]
     first = kept.groupby(RUN, sort=False)["_file"].transform("min")
-    return kept[kept["_file"] == first].drop(columns="_file").reset_index(drop=True)
+    kept = kept[kept["_file"] == first].drop(columns="_file").reset_index(drop=True)
+    if ASKED in frame:
+        most = frame.groupby(NAMES)[ASKED].max().rename(ASKED)
+        kept = kept.drop(columns=ASKED).join(most, on=NAMES)
+    return kept
 
 
 # Running ------------------------------------------------------------------------------
@@ -220,7 +284,7 @@ def run(budget, output, download=False, only=None, console=None):
     of `PARTS`, None stands for all.
     """
     console = console or Console()
-    known = list(dict.fromkeys(part.figure for part in PARTS))
+    known = [part.figure for part in PARTS]
     if unknown := [name for name in only or () if name not in known]:
         raise ValueError(f"--only must be of {', '.join(known)}, got {', '.join(unknown)}")
     folder = benchmark_folder()
@@ -228,14 +292,18 @@ def run(budget, output, download=False, only=None, console=None):
     steps = [step for step in steps if not only or step.figure in only]
     for sentence in left_out:
         console.print(sentence)
-    begun, files, code = time.perf_counter(), [], 0
+    # Curves of other sources are other curves.
+    home = folder / "outputs" / "figures" / CURVE_HASH[:12]
+    home.mkdir(parents=True, exist_ok=True)
+    _announce(steps, home, folder, budget, console)
+    begun, files = time.perf_counter(), []
     for k, step in enumerate(steps):
         left = (1.0 - RESERVED) * budget - (time.perf_counter() - begun)
         share = left * step.weight / sum(other.weight for other in steps[k:])
-        console.rule(f"{k + 1} of {len(steps)}: {step.figure}, {' '.join(step.only[1::2])} "
+        console.rule(f"{k + 1} of {len(steps)}: {step.figure}, "
                      f"{share / 60:.1f} of {budget / 60:g} min")
-        file, failed, code = _decide(step, folder, share, console)
-        files += [] if file is None else [file]
+        file, failed, code = _decide(step, folder, home, share, console)
+        files += [file] if file.exists() else []
         left_out += [f"{step.config}: {name} failed" for name in failed]
         if code in STOPPED:
             kept = ", ".join(f"{one.parent.name}/{one.name}" for one in files) or "nothing yet"
@@ -245,8 +313,7 @@ def run(budget, output, download=False, only=None, console=None):
         raise ValueError("no curve was finished; give it a larger --budget")
     print_summary(files, console)
     write_report(files, output, console, left_out)
-    rows = [row for verdict in judge(read_results(files)) for finding in verdict.findings
-            if finding.pair for row in finding.comparisons]
+    rows = [row for finding in compared_pairs(read_results(files)) for row in finding.comparisons]
     decided = sum(row.outcome != UNKNOWN for row in rows)
     holds = sum(row.outcome == HOLDS for row in rows)
     console.print(f"{decided} of {len(rows)} comparisons decided, {holds} hold; "
@@ -254,56 +321,96 @@ def run(budget, output, download=False, only=None, console=None):
     return 0
 
 
-def _decide(step, folder, budget, console):
-    """Rounds of a part within a budget; the file of all of them, what failed, and an exit code."""
-    from .plugins import CURVE_HASH
+def _announce(steps, home, folder, budget, console):
+    """A table of what a budget is for, before it is spent."""
+    table = plain_table("what is open, and what it may cost")
+    for head in ("figure", "curves", "decided", "open", "to decide them, min"):
+        table.add_column(head, justify="left" if head == "figure" else "right")
+    total = sum(step.weight for step in steps)
+    for step in steps:
+        config = _config(folder / "configs", step.config)
+        solvers = sum(_variants(line) for line in config["solver"])
+        curves = solvers * len(step.data) * len(config["objective"]) * SEEDS
+        file = home / f"{step.figure}.parquet"
+        if file.exists():
+            frame = read_results([file])
+            rows = [row for one in compared_pairs(frame) for row in one.comparisons]
+            undecided = sum(row.outcome == UNKNOWN for row in rows)
+            all_of_them = next_round(frame, np.inf)
+            wall = 0.0 if all_of_them is None else all_of_them.wall / 60.0
+            cells = [str(len(rows) - undecided), str(undecided), f"{wall:.1f}"]
+        else:
+            look = (BEGIN + curves * step.first * CERTIFICATES) / 60.0
+            cells = ["-", "all", f"first look {look:.1f}"]
+        table.add_row(step.figure, str(curves), *cells)
+    console.print(table)
+    shares = ", ".join(f"{step.figure} {budget * step.weight / total / 60:.1f}" for step in steps)
+    console.print(f"budget {budget / 60:g} min: {shares}; what one leaves goes to the next. "
+                  "A first look tells what the rest of a figure costs.")
 
-    # Curves of other sources are other curves.
-    home = folder / "outputs" / "figures" / CURVE_HASH[:12]
-    home.mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha1(repr(step.only).encode()).hexdigest()[:6]
-    file, begun, failed, overhead = home / f"{step.config}-{name}.parquet", time.time(), [], None
+
+def _variants(line):
+    """How many solvers a line of a config stands for."""
+    return int(np.prod([1 + inner.count(",") for inner in re.findall(r"=\[([^\]]*)\]", line)]))
+
+
+def _decide(step, folder, home, budget, console):
+    """Rounds of a part within a budget; the file of all of them, what failed, and an exit code."""
+    file = home / f"{step.figure}.parquet"
+    begun, failed, overhead = time.time(), [], CERTIFICATES
     while True:
         left = budget - (time.time() - begun)
-        limits, others = {}, step.first
-        if file.exists():
-            chosen = next_round(read_results([file]), left, overhead or CERTIFICATES)
+        seen = pd.read_parquet(file, columns=PROBLEM) if file.exists() else None
+        data = [line for line in step.data if seen is None
+                or not any(_stands_for(line, name) for name in seen["dataset_name"].unique())]
+        limits, others, seeds, solvers = {}, step.first, SEEDS, ()
+        if data:
+            console.print(f"every curve on {len(data)} data sets for at most {others:g} s")
+        else:
+            chosen = next_round(read_results([file]), left, overhead)
             if chosen is None:
                 break
-            limits, others = chosen.limits, 0.0
+            limits, others, seeds = chosen.limits, 0.0, chosen.seeds
+            data, solvers = (dict.fromkeys(names[k] for names in limits) for k in (0, 2))
+            goal = "decide" if seeds == SEEDS else f"give {seeds} seeds to"
             console.print(
-                f"{chosen.open} comparisons are open; {len(limits)} curves of at most "
-                f"{max(limits.values()):.3g} s, some {chosen.wall / 60:.1f} min, can decide "
-                f"{chosen.comparisons}"
+                f"{len(limits)} curves of at most {max(limits.values()):.3g} s, at most "
+                f"{chosen.wall / 60:.1f} min, can {goal} {chosen.comparisons} comparisons"
             )
-        else:
-            console.print(f"every curve for at most {others:g} s")
-        given = json.dumps(dict(others=others, curves={
-            "\t".join(names): round(value, 2) for names, value in sorted(limits.items())
-        }))
-        # A name of its own, as benchopt's cache knows the limits by it.
-        told = home / f"limits-{hashlib.sha1(given.encode()).hexdigest()[:12]}.json"
-        told.write_text(given, "utf-8")
-        most = max(limits.values(), default=others)
-        options = ["--config", str(folder / "configs" / f"{step.config}.yml"), "--no-plot",
-                   "--timeout", f"{60 + 20 * most:.0f}", *step.only]
-        for solver in dict.fromkeys(names[2] for names in limits):
-            options += ["-s", solver]
-        started = time.time()
-        done = benchopt_run(folder, options, f"figures_{step.config}", max(left, 60.0), {
-            TOLERANCE: f"{TOL:g}", THREADS: str(step.threads), LIMITS: str(told),
-        })
+        done, share = _round(step, folder, home, left, data, solvers, limits, others, seeds)
         failed += done.failed
-        if done.file is not None:
-            fresh = pd.read_parquet(done.file)
-            own = fresh.groupby(RUN)["time"].max().sum()
-            if own > 0.0:
-                overhead = float(np.clip((time.time() - started - BEGIN) / own, 1.0, 5.0))
-            frames = [pd.read_parquet(file), fresh] if file.exists() else [fresh]
-            longest(frames).to_parquet(file)
-            done.file.unlink()
-        if done.code in STOPPED:
-            return file if file.exists() else None, failed, done.code
-        if done.late or done.file is None:
-            break
-    return file if file.exists() else None, failed, 0
+        if share:
+            overhead = float(np.clip(1.0 / share, 1.0, 5.0))
+            console.print(f"methods took {100 * share:.0f} % of the time")
+        if done.code in STOPPED or done.late or done.file is None:
+            return file, failed, done.code if done.code in STOPPED else 0
+    return file, failed, 0
+
+
+def _round(step, folder, home, left, data, solvers, limits, others, seeds):
+    """Run some curves and add them to the figure's file; the run and the methods' share of it."""
+    file = home / f"{step.figure}.parquet"
+    given = json.dumps(dict(others=others, curves={
+        "\t".join(names): round(value, 2) for names, value in sorted(limits.items())
+    }))
+    # A name of its own, as benchopt's cache knows the limits by it.
+    told = home / f"limits-{hashlib.sha1(given.encode()).hexdigest()[:12]}.json"
+    told.write_text(given, "utf-8")
+    most = max(limits.values(), default=others)
+    options = ["--config", str(folder / "configs" / f"{step.config}.yml"), "--no-plot",
+               "--timeout", f"{60 + 20 * most:.0f}", "-r", str(seeds)]
+    options += [word for name in data for word in ("-d", name)]
+    options += [word for name in solvers for word in ("-s", name)]
+    begun = time.time()
+    done = benchopt_run(folder, options, f"figures_{step.config}", max(left, 60.0),
+                        {TOLERANCE: f"{TOL:g}", LIMITS: str(told)})
+    wall = time.time() - begun
+    if done.file is None:
+        return done, None
+    fresh = pd.read_parquet(done.file).assign(**{ASKED: seeds})
+    own = fresh.groupby(RUN)["time"].max().sum()
+    frames = [pd.read_parquet(file)] if file.exists() else []
+    before = frames[0][SPENT].iloc[0] if frames else 0.0
+    longest([*frames, fresh]).assign(**{SPENT: before + wall}).to_parquet(file)
+    done.file.unlink()
+    return done, own / max(wall - BEGIN, own)

@@ -23,7 +23,6 @@ from benchopt.stopping_criterion import StoppingCriterion
 from benchopt.utils.parametrized_name_mixin import product_param
 
 from ..engine.checks import check_number, is_auto
-from ..engine.kernel_cache import KERNEL_SOURCES, source_hash, sources
 from ..engine.psd_projection import ProjectionError
 from ..engine.threads import VARIABLE as THREADS
 from ..engine.threads import at_most
@@ -34,15 +33,8 @@ from ..solver import chunk, is_large, schedule, warm_up
 from ..theory.constants import constants
 from ..theory.rates import NoRate, predict, rate_of
 from . import metric_peers
-from .benchopt_process import LIMITS, TOLERANCE
+from .benchopt_process import CURVE_HASH, LIMITS, TOLERANCE
 from .peers import PEERS, next_budget
-
-#: What a curve depends on beside the files of its plug-in and of the objective, which benchopt
-#: knows: reports, checks of regressions and the command line are not among it.
-CURVE_SOURCES = (*KERNEL_SOURCES, "theory", "data", "bench", "solver.py", "problems.py",
-                 "sklearn.py")
-
-CURVE_HASH = source_hash(sources(CURVE_SOURCES))
 
 
 def tolerance(default, solver=None):

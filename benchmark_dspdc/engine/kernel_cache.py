@@ -38,7 +38,10 @@ KEPT_VERSIONS = 4
 
 def sources(names):
     """The Python files of some rooms and modules of the package."""
-    return [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] in names]
+    def places(path):
+        inside = path.relative_to(PACKAGE)
+        return {str(place) for place in (inside, *inside.parents)}
+    return [path for path in PACKAGE.rglob("*.py") if not places(path).isdisjoint(names)]
 
 
 def source_hash(paths):

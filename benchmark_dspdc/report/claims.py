@@ -41,7 +41,8 @@ FORMS = (AS_STATED, PARTITIONS, SELF_TUNED)
 #: The settings of the paper's figures.
 FIGURE_1 = [(5000, 100, 20), (10000, 100, 50), (10000, 500, 50)]
 FIGURE_2 = ("covtype.binary", "rcv1.binary", "real-sim")
-STAND_INS = {"news20": "rcv1.binary", "aloi_like": "aloi", "mnist": "aloi"}
+STAND_INS = {"news20": "rcv1.binary", "a9a": "real-sim", "aloi_like": "aloi", "mnist": "aloi",
+             "letter": "aloi"}
 FIGURE_3 = [(100, 100, 100), (100, 100, 200)]
 
 #: (lambda1, lambda2) of figure 1, the constants of the others, and the loss of all.
@@ -109,8 +110,10 @@ class Finding(NamedTuple):
     ratios: tuple = ()
     reason: str = ""
     comparisons: tuple = ()
-    #: The names of data set, objective, DSPDC and rival, where both were run.
+    #: The names of data set, objective, DSPDC and rival, where both were run; and whether a gap
+    #: decides only if both get there.
     pair: tuple = ()
+    both: bool = False
 
 
 class Verdict(NamedTuple):
@@ -175,9 +178,11 @@ class Problem(NamedTuple):
         known = {**self.data, **self.constants}
         stands_in = {name: f"{name} (for {original})" for name, original in STAND_INS.items()}
         shown = [stands_in.get(known[k], known[k]) for k in ("name", "source") if k in known]
-        sizes = ("scale", "n", "p", "d", "lambda1", "lambda2" if "lambda2" in known else "lam")
+        modulus = "lambda2" if "lambda2" in known else "lam"
+        sizes = ("scale", "n_impostors", "n", "p", "d", "lambda1", modulus)
         shown += [f"{k}={known[k]}" for k in sizes if k in known]
-        return ", ".join(str(text) for text in shown if text not in ("none", "scale=none"))
+        return ", ".join(str(text) for text in shown
+                         if text not in ("none", "scale=none", "n_impostors=1"))
 
     @property
     def sizes(self):
@@ -407,12 +412,16 @@ def is_auto(options):
 
 
 def _lost_seeds(problem, *solvers):
-    """In words, the seeds that others have on a problem and a solver has not."""
-    every = set(problem.runs.index.get_level_values("idx_rep"))
-    lost = {name: len(every - set(problem.runs.loc[name].index)) for name in solvers}
+    """In words, the seeds that a solver was asked for, or others have, and has not."""
+    rows = problem.rows
+    asked = {}
+    if results.ASKED in rows:
+        asked = rows.groupby("solver_name")[results.ASKED].max().dropna().astype(int)
+    every = problem.runs.index.get_level_values("idx_rep").nunique()
+    counts = {name: (asked.get(name, every), len(problem.runs.loc[name])) for name in solvers}
     return "; ".join(
-        f"{count} of {len(every)} seeds of {name} failed or diverged"
-        for name, count in lost.items() if count
+        f"{all_of - own} of {all_of} seeds of {name} failed or diverged"
+        for name, (all_of, own) in counts.items() if own < all_of
     )
 
 
@@ -527,7 +536,7 @@ def _figure_2(there, form):
                 for solver, options in problem.solvers("spdc").items()
             }
             findings += [_faster(problem, *pair) for pair in rivals.items() if pair[1] is not None]
-        wanted = "tie" if name == "real-sim" else "faster"
+        wanted = "tie" if STAND_INS.get(name, name) == "real-sim" else "faster"
         findings += _against(problem, "spdc", form=form, wanted=wanted)
     return findings + [
         _unknown(name, NO_DATA, RIVALS) for name in FIGURE_2 if name not in known
@@ -629,17 +638,21 @@ def _work_of(problem, fast, slow, share):
         if ratio.notna().all():
             found.append(_ratio(gap, ratio))
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
-    if not found:
-        return problem.unknown(f"{text}; no stated gap was reached by both", variant)
     good = [done <= 1.1 * share and 1 / SIMILAR <= r.median <= SIMILAR for r in found]
-    setting = f"{problem.setting}, {fast}"
-    return Finding(
-        problem.setting, variant, HOLDS if all(good) else FAILS, tuple(found),
-        f"{text}; ratios are of iterations", tuple(
-            Comparison(setting, slow, r.gap, HOLDS if fine else FAILS, "", r.median, r.low, r.high,
-                       None, r.seeds) for r, fine in zip(found, good, strict=True)
-        ),
-    )
+    known = dict(zip([r.gap for r in found], zip(found, good, strict=True), strict=True))
+    setting, rows = f"{problem.setting}, {fast}", []
+    for gap in GAPS:
+        if gap not in known:
+            reason = _too_early(problem, fast, slow, gap)
+            rows.append(Comparison(setting, slow, gap, UNKNOWN, reason))
+            continue
+        r, fine = known[gap]
+        rows.append(Comparison(setting, slow, gap, HOLDS if fine else FAILS, "", r.median, r.low,
+                               r.high, None, r.seeds))
+    outcome = UNKNOWN if not good else HOLDS if all(good) else FAILS
+    return Finding(problem.setting, variant, outcome, tuple(found),
+                   f"{text}; ratios are of iterations", tuple(rows),
+                   (*problem.names, fast, slow), True)
 
 
 def _condition(there, form):

@@ -80,7 +80,7 @@ def write_html(template, data, file):
 
 def page_data(frame, origin, verdicts):
     """Everything that the page shows, in plain numbers and strings."""
-    frame = results.with_primal_gap(frame)
+    frame = results.with_primal_gap(results.common_seeds(frame))
     solvers = list(dict.fromkeys(frame["solver_name"]))
     short = results.titles([key for key, _ in results.problems(frame)])
     runs = results.to_targets(frame, results.GAPS)

@@ -62,6 +62,10 @@ RUN = [*NAMES, "idx_rep"]
 #: Numbers in names. Of more digits there are none, so that all can be computed with.
 NUMBER = re.compile(r"[+-]?[0-9.]{1,30}(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 
+#: Repetitions that were asked for of a solver on a problem, and seconds that all runs of a file
+#: took on the wall; files of the paper's figures have them.
+ASKED, SPENT = "benchmark-repetitions", "benchmark-seconds"
+
 #: Columns without which a file is not one of this suite's results.
 REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, PASSES)
 
@@ -213,7 +217,7 @@ def _read(file):
     for column in NAMES:
         check_names(frame[column].unique(), column, file)
     for column in frame.columns.difference(NAMES, sort=False):
-        if column in REQUIRED or column.startswith("objective_"):
+        if column in (*REQUIRED, ASKED, SPENT) or column.startswith("objective_"):
             if not pd.api.types.is_numeric_dtype(frame[column]):
                 raise ValueError(
                     f"{wrong}column {column} holds {frame[column].dtype}, not numbers"
@@ -224,8 +228,9 @@ def _read(file):
         raise ValueError(f"{wrong}it has a number of size {largest:.3g}, allowed is {LARGEST:g}")
     if (frame[GAP] < -ROUNDING).any():
         raise ValueError(f"{wrong}it has a gap of {frame[GAP].min():.3g}, less than zero")
-    if not np.isfinite(frame["idx_rep"]).all():
-        raise ValueError(f"{wrong}column idx_rep has a row without a number")
+    for column in ("idx_rep", ASKED, SPENT):
+        if column in frame and not np.isfinite(frame[column]).all():
+            raise ValueError(f"{wrong}column {column} has a row without a number")
     return frame
 
 
@@ -352,28 +357,58 @@ def errors(frame):
     return pd.DataFrame(found, columns=RUN + columns).groupby(NAMES, sort=False)[columns].median()
 
 
+def needed_seconds(frame, names, target):
+    """Seconds that a solver would take to a gap, a guess: the most of its repetitions.
+
+    At the rate of the second half of its time; infinite if the gap did not fall any more.
+    `names` are of data set, objective and solver.
+    """
+    rows = frame[(frame[NAMES] == list(names)).all(axis=1)]
+    return max(_needed(*_falling(own), target) for _, own in rows.groupby("idx_rep"))
+
+
+def _falling(own):
+    """Seconds of a run's points and the least gap so far."""
+    own = own.sort_values("time", kind="stable")
+    return own["time"].to_numpy(), own[GAP].cummin().to_numpy()
+
+
+def _needed(seconds, gaps, target):
+    if gaps[-1] <= target:
+        return 0.0
+    half = np.searchsorted(seconds, 0.5 * seconds[-1], side="right") - 1
+    fallen = np.log(gaps[half] / gaps[-1])
+    left = np.log(gaps[-1] / target) * (seconds[-1] - seconds[half])
+    return seconds[-1] + left / fallen if fallen > 0.0 else np.inf
+
+
 def unfinished(frame, target=UNFINISHED):
     """The solvers whose runs, most of them, ended above a gap, and how far they were from it.
 
     A DataFrame indexed by `NAMES`, with medians over the repetitions of `gap`, the least one of a
-    run, `seconds`, how long it was run, and `needed`, the seconds that it would take to the target
-    at the rate of the second half of its time; infinite if the gap did not fall any more.
+    run, `seconds`, how long it was run, and `needed`, as `needed_seconds` guesses it.
     """
     found = []
     for key, own in of_gaps(frame).groupby(RUN, sort=False):
-        own = own.sort_values("time", kind="stable")
-        seconds, gaps = own["time"].to_numpy(), own[GAP].cummin().to_numpy()
-        needed = 0.0
-        if gaps[-1] > target:
-            half = np.searchsorted(seconds, 0.5 * seconds[-1], side="right") - 1
-            fallen = np.log(gaps[half] / gaps[-1])
-            left = np.log(gaps[-1] / target) * (seconds[-1] - seconds[half])
-            needed = seconds[-1] + left / fallen if fallen > 0.0 else np.inf
-        found.append((*key, gaps[-1], seconds[-1], needed))
+        seconds, gaps = _falling(own)
+        found.append((*key, gaps[-1], seconds[-1], _needed(seconds, gaps, target)))
     columns = ["gap", "seconds", "needed"]
     runs = pd.DataFrame(found, columns=RUN + columns)
     middle = runs.groupby(NAMES, sort=False)[columns].median()
     return middle[middle["gap"] > target]
+
+
+def common_seeds(frame):
+    """The rows of those repetitions that every solver of a problem was asked for.
+
+    Where a ratio is close two solvers have more of them than others.
+    """
+    if ASKED not in frame:
+        return frame
+    least = frame.groupby(PROBLEM, sort=False)[ASKED].transform("min")
+    kept = frame[~(frame["idx_rep"] >= least)]
+    kept.attrs = frame.attrs
+    return kept
 
 
 def completed(runs):

@@ -20,6 +20,7 @@ from .results import (
     SETTLED,
     blocks_of,
     by_errors,
+    common_seeds,
     errors,
     label,
     medians,
@@ -59,7 +60,7 @@ def broken(name, width=NAMES_WIDTH):
 def print_summary(files, console=None):
     """Print the tables of result files; those that win with every seed, and ties, are marked."""
     console = console or Console()
-    frame = read_results(files)
+    frame = common_seeds(read_results(files))
     matrices = of_matrices(frame)
     for key, rows in problems(frame):
         _print_problem(key, rows, console)
