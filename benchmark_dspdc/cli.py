@@ -62,6 +62,8 @@ def _parser():
 
     add = command(_report, "report", "one HTML page, figures and verdicts on the paper's claims")
     add("results", nargs="*", type=Path, help="as for summary; may be several")
+    add("--with", nargs="+", dest="archived", default=[], metavar="NAME",
+        help="draw archived curves beside yours, such as figure1")
     add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
 
     add = command(_figures, "figures", "run the paper's figures within a budget; writes a report")
@@ -69,6 +71,12 @@ def _parser():
     add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
     add("--download", action="store_true", help="data that is not available may be downloaded")
     add("--only", nargs="+", action="extend", metavar="NAME", help="figure1, figure2, ...")
+
+    add = command(_archive, "archive", "put result files of `figures` into results/, and renew "
+                                       "what the documents quote from there")
+    add("results", nargs="*", type=Path, help="files named after a figure; none: renew only")
+    add("--machine", metavar="NAME", help="a folder of results/ for those of another machine")
+    add("--check", action="store_true", help="write nothing: 0 if it is sound, 1 if not")
 
     _add_regress(commands)
 
@@ -213,8 +221,46 @@ def _report(options):
     from .report.summary import print_summary
 
     files = options.results or [newest_result()]
+    archived = _archived(options.archived)
     print_summary(files)
-    write_report(files, options.output)
+    write_report(files, options.output, archived=archived)
+
+
+def _results():
+    from .bench.named_problems import benchmark_folder
+
+    return benchmark_folder() / "results"
+
+
+def _archived(names):
+    """The files of the archive with some names."""
+    from .report.archive import read_index
+
+    if not names:
+        return []
+    folder = _results()
+    known = {name.removesuffix(".parquet"): folder / name for name in read_index(folder)}
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"--with must be of {', '.join(known)}, got {', '.join(unknown)}")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _archive(options):
+    from .report.archive import add, check
+    from .report.documents import fill_documents
+
+    folder = _results()
+    if options.check and options.results:
+        raise ValueError("--check takes no files; without it they are archived, then checked")
+    written = add(options.results, folder, options.machine) if options.results else []
+    wrong = check(folder)
+    if not wrong and not options.check:
+        written += fill_documents(folder)
+    for file in written:
+        print(f"written: {file}")
+    for sentence in wrong:
+        print(f"benchmark_dspdc: {sentence}", file=sys.stderr)
+    return int(bool(wrong))
 
 
 def _figures(options):

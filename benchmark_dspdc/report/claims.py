@@ -94,6 +94,8 @@ class Comparison(NamedTuple):
     ratio_high: float | None = None
     passes_ratio: float | None = None
     seeds: int = 0
+    #: The DSPDC, or in figure 2 the SPDC, that is said to be faster; empty where none was run.
+    solver: str = ""
 
 
 class Finding(NamedTuple):
@@ -233,7 +235,10 @@ def _unknown(setting, reason=NOT_RUN, rivals=(), pairs=(None,), variant=""):
 
 
 def _with_sizes(setting, pair):
-    return setting if pair is None else "{}, (m, q) = ({}, {})".format(setting, *pair)
+    """A setting with block sizes (m, q); with m alone where all columns are in one block."""
+    if pair is None:
+        return setting
+    return setting + (", m = {}" if pair[1] is None else ", (m, q) = ({}, {})").format(*pair)
 
 
 def judge(frame):
@@ -273,6 +278,19 @@ def as_json(verdicts):
             ],
         ) for verdict in verdicts
     ])
+
+
+def rows_of(verdict, rival=None):
+    """The comparisons of a verdict; with a rival, those of DSPDC with this method."""
+    rows = [row for finding in verdict.findings for row in finding.comparisons]
+    if rival is None:
+        return rows
+    return [row for row in rows if method_word(row.rival) == rival
+            and method_word(row.solver) in ("", "DSPDC")]
+
+
+def method_word(name):
+    return parse(name)[0].upper()
 
 
 # Selecting runs ------------------------------------------------------------------------
@@ -374,8 +392,8 @@ def _compared(problem, fast, slow, wanted, lost):
     for gap in GAPS:
         ratio = known.get(gap)
         if ratio is None:
-            found.append(Comparison(setting, slow, gap, UNKNOWN, _too_early(problem, fast, slow,
-                                                                            gap)))
+            reason = _too_early(problem, fast, slow, gap)
+            found.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast))
             continue
         outcome, reason = _outcome(ratio, wanted), ""
         if outcome == HOLDS and lost:
@@ -387,7 +405,7 @@ def _compared(problem, fast, slow, wanted, lost):
             setting, slow, gap, outcome, reason, None if ratio.bound else ratio.median,
             ratio.low if ratio.bound in ("", AT_LEAST) else None,
             ratio.high if ratio.bound in ("", AT_MOST) else None,
-            ratio.passes if math.isfinite(ratio.passes) else None, ratio.seeds,
+            ratio.passes if math.isfinite(ratio.passes) else None, ratio.seeds, fast,
         ))
     return tuple(found), tuple(
         ratio for ratio, row in zip(map(known.get, GAPS), found, strict=True)
@@ -644,11 +662,11 @@ def _work_of(problem, fast, slow, share):
     for gap in GAPS:
         if gap not in known:
             reason = _too_early(problem, fast, slow, gap)
-            rows.append(Comparison(setting, slow, gap, UNKNOWN, reason))
+            rows.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast))
             continue
         r, fine = known[gap]
         rows.append(Comparison(setting, slow, gap, HOLDS if fine else FAILS, "", r.median, r.low,
-                               r.high, None, r.seeds))
+                               r.high, None, r.seeds, fast))
     outcome = UNKNOWN if not good else HOLDS if all(good) else FAILS
     return Finding(problem.setting, variant, outcome, tuple(found),
                    f"{text}; ratios are of iterations", tuple(rows),

@@ -137,6 +137,69 @@ def paper_figures(frame, folder, notes):
     return written
 
 
+#: In the picture of all verdicts: what its rows are called, and the colours of the forms.
+ABOUT = {"figure 1": "factorised data", "figure 2": "reduced real data",
+         "figure 3": "matrix risk", "figure 4": "metric learning"}
+FORM_COLORS = dict(zip(claims.FORMS, ("#D55E00", "#0072B2", "#000000"), strict=True))
+
+
+def answer_picture(verdicts, file):
+    """Draw all decided ratios of the figures' claims, a line for each figure and rival.
+
+    Parameters
+    ----------
+    verdicts : list of Verdict
+    file : path
+    """
+    lines = [(key, rival) for key in ABOUT for rival in ("SPDC", "SDCA")]
+    offsets = dict(zip(claims.FORMS, (0.25, 0.0, -0.25), strict=True))
+    with sns.axes_style("whitegrid"), sns.plotting_context("paper", font_scale=1.25):
+        figure, panel = plt.subplots(figsize=(9.0, 0.6 * len(lines) + 1.2))
+        for verdict in verdicts:
+            for rival in ("SPDC", "SDCA") if verdict.form in offsets else ():
+                at = offsets[verdict.form] - lines.index((verdict.key, rival))
+                for row in claims.rows_of(verdict, rival):
+                    if row.outcome != claims.UNKNOWN:
+                        _dot(panel, row, at, FORM_COLORS[verdict.form])
+        panel.axvline(1.0, color="0.3", linewidth=1.2, zorder=1)
+        panel.set(xscale="log", ylim=(0.5 - len(lines), 0.5),
+                  xlabel="time of the rival / time of DSPDC, to 1e-2, 1e-4 and 1e-6")
+        panel.set_yticks([-k for k in range(len(lines))],
+                         [f"{ABOUT[key]}: over {rival}" for key, rival in lines])
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.grid(axis="y", visible=False)
+        for k in range(1, len(lines)):
+            panel.axhline(0.5 - k, color="0.6" if k % 2 == 0 else "0.9", linewidth=0.8, zorder=0)
+        low, high = panel.get_xlim()
+        panel.set_xlim(min(low, 0.1), max(high, 10.0))
+        for x, text, side in ((0.9, "\u2190 rival faster", "right"),
+                              (1.11, "DSPDC faster \u2192", "left")):
+            panel.text(x, 1.015, text, ha=side, transform=panel.get_xaxis_transform())
+        marks = [plt.Line2D([], [], color=color, marker="o", linestyle="", label=f"DSPDC {form}")
+                 for form, color in FORM_COLORS.items()]
+        marks += [plt.Line2D([], [], color="0.4", marker=mark, linestyle="", label=text)
+                  for mark, text in ((">", "at least"), ("<", "at most"))]
+        figure.legend(handles=marks, loc="upper center", ncol=5, frameon=False, fontsize=10,
+                      bbox_to_anchor=(0.5, 0.02), handletextpad=0.1, columnspacing=1.2)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=110, bbox_inches="tight")
+        write_whole(file, picture.getvalue())
+        plt.close(figure)
+
+
+def _dot(panel, row, at, color):
+    """A ratio with its spread, or a triangle for a bound on it."""
+    look = dict(color=color, markersize=6, alpha=0.75, linestyle="", markeredgewidth=0)
+    if row.ratio is not None:
+        panel.plot([row.ratio_low, row.ratio_high], [at, at], color=color, linewidth=1.2,
+                   alpha=0.5)
+        panel.plot([row.ratio], [at], marker="o", **look)
+    elif row.ratio_low is not None and row.ratio_high is None:
+        panel.plot([row.ratio_low], [at], marker=">", **look)
+    elif row.ratio_high is not None and row.ratio_low is None:
+        panel.plot([row.ratio_high], [at], marker="<", **look)
+
+
 def _chosen(rows):
     """The solver of each role, in the order of `ROLES`; of several the first, for one look."""
     found = {}
@@ -203,6 +266,8 @@ def _grids_4(here):
     for (word, known), _, rows in here:
         if word == "MTLMNN":
             source = str(known.get("source"))
+            if (impostors := known.get("n_impostors", 1)) != 1:
+                source += f", {impostors} impostors"
             # A name from a file is no path.
             name = base = "figure4_" + re.sub(r"\W+", "_", source, flags=re.ASCII)[:60]
             taken, k = {other[0] for other in made}, 1

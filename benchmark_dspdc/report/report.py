@@ -8,12 +8,12 @@ from rich.markup import escape
 
 from ..engine.cache_dirs import write_whole
 from .claims import FAILS, HOLDS, UNKNOWN, as_json, judge
-from .results import read_results
+from .results import beside, read_results
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 
 
-def write_report(files, folder, console=None, notes=(), quiet=False):
+def write_report(files, folder, console=None, notes=(), quiet=False, archived=()):
     """Write the report of result files and print the verdicts; returns the page.
 
     Parameters
@@ -26,9 +26,13 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
         Sentences on what the files lack, for the page.
     quiet : bool
         Print nothing.
+    archived : list of path
+        Result files whose curves are drawn beside, on the problems that `files` have.
     """
     console = console or Console()
     frame = read_results(files)
+    if archived:
+        frame = beside(frame, read_results(archived))
     frame.attrs["notes"] = [*notes, *frame.attrs["notes"]]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +49,7 @@ def write_report(files, folder, console=None, notes=(), quiet=False):
         from .page import write_page
 
         page = folder / "report.html"
-        origin = ", ".join(Path(file).name for file in files)
+        origin = ", ".join(Path(file).name for file in (*files, *archived))
         write_page(frame, page, origin, verdicts, figures)
     if quiet:
         return page

@@ -17,6 +17,10 @@ PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions
 ITERATIONS = "objective_iterations"
 GAP = "objective_relative_gap"
 
+#: Seconds of the loop that stands for the machine's speed, and times as multiples of it, which
+#: frames of two machines have.
+REFERENCE, LOOPS = "objective_reference_seconds", "reference_loops"
+
 #: The share of wrong votes of 3 nearest neighbours, and what is 1 for packages that solve another
 #: problem, so that errors and times alone can be compared with them.
 ERROR, ERRORS_ONLY = "objective_test_error", "objective_errors_only"
@@ -132,6 +136,48 @@ def read_results(files, maybe_empty=False):
     # File names are in them, and whoever made a folder has chosen those.
     frame.attrs["notes"] = [shown(note) for note in notes]
     frame.attrs["diverged"] = sorted(gone)
+    return frame
+
+
+def beside(own, archived):
+    """The rows of `own` and, on its problems, those of an archive, on one scale of time.
+
+    Archived seconds become those that they would be where `own` was measured, by the reference
+    loop that both have measured; the column `LOOPS` has times as multiples of that loop. A solver
+    that both have on a problem is taken from `own`. Sentences in the notes say what matches.
+    """
+    for frame, name in ((own, "your file"), (archived, "the archive")):
+        if REFERENCE not in frame or not (frame[REFERENCE] > 0.0).any():
+            raise ValueError(f"{name} has no {REFERENCE}, by which times of machines are compared")
+    here, there = (frame[REFERENCE][frame[REFERENCE] > 0.0].median() for frame in (own, archived))
+    mine, theirs = (dict.fromkeys(key for key, _ in problems(frame)) for frame in (own, archived))
+    common = [key for key in mine if key in theirs]
+    if not common:
+        raise ValueError(
+            "no problem of your file is in the archive. It has: "
+            + "; ".join(f"{data}, {objective}" for data, objective in list(theirs)[:6])
+            + (f" and {len(theirs) - 6} more" if len(theirs) > 6 else "")
+        )
+
+    def keys(frame, columns):
+        return pd.MultiIndex.from_frame(frame[columns])
+    kept = archived[keys(archived, PROBLEM).isin(common)]
+    again = keys(kept, NAMES).isin(keys(own, NAMES))
+    notes = [f"beside the archive on {', '.join(titles(common).values())}"]
+    if alone := [key for key in mine if key not in theirs]:
+        notes.append(f"not in the archive: {', '.join(titles(alone).values())}")
+    if again.any():
+        names = dict.fromkeys(kept[again]["solver_name"])
+        notes.append(f"taken from your file and not from the archive: {', '.join(names)}")
+    notes.append(f"archived times are multiplied by {here / there:.2f}: the reference loop took "
+                 f"{1e6 * there:.1f} us there and {1e6 * here:.1f} us here")
+    kept = kept[~again]
+    frame = pd.concat([
+        own.assign(**{LOOPS: own["time"] / here}),
+        kept.assign(**{LOOPS: kept["time"] / there, "time": kept["time"] * (here / there)}),
+    ], ignore_index=True)
+    frame.attrs["notes"] = [*map(shown, notes), *own.attrs.get("notes", ())]
+    frame.attrs["diverged"] = own.attrs.get("diverged", [])
     return frame
 
 
@@ -459,6 +505,7 @@ def rows_of(frame, dataset, objective):
 #: What can be put on the horizontal axis: column, label.
 X_AXES = {
     "seconds": ("time", "seconds"),
+    "reference loops": (LOOPS, "time in multiples of the reference loop"),
     "passes": (PASSES, "passes over the data"),
     "updates": ("objective_coordinate_updates", "coordinate updates"),
     "eigendecompositions": (EIGENDECOMPOSITIONS, "eigendecompositions"),

@@ -1,0 +1,261 @@
+"""The archive in results/, what the documents quote from it, and curves drawn beside it."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import REPO
+from frames import EXACT, STATED, curve, factorized, runs, seeds
+
+from benchmark_dspdc.cli import main
+from benchmark_dspdc.report import archive, documents, results
+from benchmark_dspdc.report.claims import UNKNOWN, judge
+from benchmark_dspdc.report.results import GAP, LOOPS, REFERENCE, read_results
+
+RESULTS = REPO / "results"
+TYPICAL = (*seeds(STATED, (0.1, 0.11, 0.12)), *seeds("SPDC[m=1]", (0.2, 0.24, 0.22)),
+           *seeds("SDCA[m=1]", (0.3, 0.3, 0.3), to=1e-5), *seeds(EXACT, (0.2, 0.21, 0.22)))
+
+
+def measured(*curves, speed=1e-6, **more):
+    """A frame as `figures` leaves it, with columns that say where it comes from."""
+    words = {name: "word" for name in archive.ORIGIN.values()} | {
+        "benchmark-commit": "0123456789ab", "run_date": "2026-11-19T10:00:00",
+    }
+    numbers = {results.ASKED: 3, results.SPENT: 60.0, REFERENCE: speed, "unused": 1.0}
+    return runs(*curves).assign(**words | numbers | more)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """An archive of one file."""
+    file = tmp_path / "figure1.parquet"
+    measured(*TYPICAL).to_parquet(file)
+    folder = tmp_path / "results"
+    archive.add([file], folder)
+    return folder
+
+
+# The archive of this repository --------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return judge(documents.archived_frame(RESULTS))
+
+
+def test_the_archive_is_sound():
+    assert archive.check(RESULTS) == []
+    assert archive.read_index(RESULTS)
+
+
+@pytest.mark.parametrize("name", documents.DOCUMENTS)
+def test_documents_say_what_the_archive_says(verdicts, name):
+    text = (REPO / name).read_text("utf-8")
+    assert documents.PART.search(text)
+    made = documents.parts(verdicts, archive.read_index(RESULTS))
+    assert documents.filled(text, made) == text, (
+        "renew it: python -m benchmark_dspdc archive"
+    )
+
+
+def test_most_comparisons_of_the_archive_are_decided(verdicts):
+    decided, unknown, _ = documents.decided_counts(verdicts)
+    assert decided > 300 and unknown <= 0.05 * (decided + unknown)
+
+
+# Adding and checking -------------------------------------------------------------------
+
+def test_a_file_is_cut_to_what_reports_need_and_gives_the_same_verdicts(tmp_path):
+    long = measured(*(curve(name, decade, points=700) for name, decade in (
+        (STATED, 0.1), ("SPDC[m=1]", 0.2), ("SDCA[m=1]", 0.3))))
+    small = archive.cut(long)
+    assert len(small) < len(long) / 5
+    assert "unused" not in small and set(small) <= set(archive.COLUMNS)
+    assert archive.verdicts_of(small) == archive.verdicts_of(long)
+    times = [results.to_targets(frame, results.GAPS) for frame in (small, long)]
+    pd.testing.assert_frame_equal(*times)
+
+
+def test_the_index_says_where_a_file_comes_from(made):
+    entry = archive.read_index(made)["figure1.parquet"]
+    assert entry["commit"] == "0123456789ab" and entry["date"] == "2026-11-19"
+    assert (entry["problems"], entry["curves"], entry["seeds"]) == (1, 4, [3, 3])
+    assert entry["wall_seconds"] == 60
+    assert entry["bytes"] == (made / "figure1.parquet").stat().st_size
+    assert archive.check(made) == []
+
+
+def test_a_file_of_unknown_origin_is_refused(tmp_path):
+    file = tmp_path / "figure1.parquet"
+    runs(*TYPICAL).to_parquet(file)
+    with pytest.raises(ValueError, match="does not say where it comes from: benchmark-commit"):
+        archive.add([file], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("name, machine, message", [
+    ("figure 1.parquet", None, "has a name such as figure1.parquet"),
+    ("figure1.parquet", "My Machine", "small letters"),
+    ("figure1.parquet", "../other", "small letters"),
+])
+def test_names_of_files_and_machines_are_plain(tmp_path, name, machine, message):
+    measured(*TYPICAL).to_parquet(tmp_path / name)
+    with pytest.raises(ValueError, match=message):
+        archive.add([tmp_path / name], tmp_path / "results", machine)
+
+
+def test_files_of_another_machine_have_a_folder_and_are_in_no_document(made, tmp_path):
+    archive.add([tmp_path / "figure1.parquet"], made, "laptop")
+    assert (made / "laptop" / "figure1.parquet").exists()
+    assert archive.check(made) == []
+    assert len(documents.archived_frame(made)) == len(read_results([made / "figure1.parquet"]))
+
+
+def _other_checksum(folder):
+    file = folder / "figure1.parquet"
+    frame = pd.read_parquet(file)
+    frame.loc[0, "time"] *= 0.5
+    frame.to_parquet(file, index=False)
+
+
+def _edited(folder, **words):
+    index = archive.read_index(folder)
+    index["figure1.parquet"] |= words
+    (folder / "index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("harm, sentence", [
+    (_other_checksum, "its checksum differs"),
+    (lambda folder: (folder / "figure1.parquet").unlink(), "there is no such file"),
+    (lambda folder: shutil.copy(folder / "figure1.parquet", folder / "figure2.parquet"),
+     "figure2.parquet is not in index.json"),
+    (lambda folder: _edited(folder, commit="ffff"), "commit is ffff in index.json and 0123"),
+])
+def test_harm_to_an_archive_is_found(made, harm, sentence):
+    harm(made)
+    (found,) = archive.check(made)
+    assert sentence in found
+
+
+def test_measured_with_edits_that_no_commit_has_is_found(tmp_path):
+    file = tmp_path / "figure1.parquet"
+    measured(*TYPICAL, **{"benchmark-commit": "0123456789ab+"}).to_parquet(file)
+    archive.add([file], tmp_path / "results")
+    assert "edits that no commit has" in archive.check(tmp_path / "results")[0]
+
+
+def test_a_large_archive_is_found(made, monkeypatch):
+    monkeypatch.setattr(archive, "MAX_BYTES", 100)
+    assert "allowed are 100" in archive.check(made)[0]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"figure1.parquet": 1}'])
+def test_a_broken_index_is_named(made, text):
+    (made / "index.json").write_text(text)
+    with pytest.raises(ValueError, match="is no index of an archive"):
+        archive.check(made)
+
+
+def test_the_command_checks_this_archive(capsys):
+    assert main(["archive", "--check"]) == 0
+    assert main(["archive", "--check", "figure1.parquet"]) == 2
+    assert "--check takes no files" in capsys.readouterr().err
+
+
+# Documents -----------------------------------------------------------------------------
+
+def test_parts_of_documents_are_renewed_and_unknown_ones_refused():
+    text = "a\n<!-- archive: one -->\nold\n<!-- end -->\nb\n<!-- archive: two -->\n<!-- end -->\n"
+    new = documents.filled(text, {"one": "1", "two": "2"})
+    assert new.count("\n1\n") == new.count("\n2\n") == 1 and "old" not in new
+    assert documents.filled(new, {"one": "1", "two": "2"}) == new
+    with pytest.raises(ValueError, match="no part of a document is called 'two'; there are one"):
+        documents.filled(text, {"one": "1"})
+
+
+def test_tables_have_medians_spreads_and_bounds():
+    found = {(verdict.key, verdict.form): verdict for verdict in judge(runs(*TYPICAL))}
+    lines = documents.ratio_table(found["figure 1", "as stated"]).splitlines()
+    assert lines[0] == "| setting | over | 1e-2 | 1e-4 | 1e-6 |"
+    mine = [line for line in lines if "n=5000" in line and "lambda2=0.01" in line]
+    assert re.search(r"\| SPDC \| 2 \(1\.8 to 2\.2\) \|", mine[0])
+    assert re.search(r"\| SDCA \|.*\| over 2 \|$", mine[1])
+    # All have (m, q) = (1, 50), which is said once elsewhere.
+    assert "(m, q)" not in lines[2]
+    lines = documents.parts(found.values(), {})["answer"].splitlines()
+    assert "| factorised data (figure 1) | SPDC | **3 of 3**, 2 |" in lines[2]
+    assert lines[4].endswith("| undecided | undecided | undecided |")
+
+
+def test_every_comparison_is_counted_once():
+    found = judge(runs(*TYPICAL))
+    rows = [row for verdict in found for finding in verdict.findings
+            for row in finding.comparisons]
+    decided, unknown, lacking = documents.decided_counts(found)
+    assert decided + unknown + lacking == len(rows)
+    assert decided == sum(row.outcome != UNKNOWN for row in rows) == 12
+
+
+# Beside the archive --------------------------------------------------------------------
+
+MINE = "Mine[step=1]"
+
+
+def test_archived_times_are_on_the_scale_of_ones_own_machine():
+    # The archive's machine took half the time for the loop.
+    own = measured(*seeds(MINE, (0.2, 0.2)), speed=2e-6)
+    archived = measured(*TYPICAL, *seeds("SAGA[m=1]", (1.0,), dataset=factorized(n=9)))
+    frame = results.beside(own, archived)
+    assert set(frame["dataset_name"]) == {factorized()}
+    times = results.to_targets(frame, (1e-2,))["seconds to 1e-02"].droplevel([0, 1])
+    assert times[MINE, 0] == pytest.approx(0.4, rel=0.1)
+    assert times["SPDC[m=1]", 0] == pytest.approx(0.8, rel=0.1)
+    loops = frame.groupby("solver_name")[LOOPS].max()
+    assert loops[MINE] == pytest.approx(own["time"].max() / 2e-6)
+    assert loops["SPDC[m=1]"] == pytest.approx(0.24 * 8 / 1e-6, rel=0.01)
+    notes = " ".join(frame.attrs["notes"])
+    assert "beside the archive on Factorized" in notes and "multiplied by 2.00" in notes
+
+
+def test_what_both_have_is_taken_from_ones_own_file_and_what_only_one_has_is_named():
+    own = measured(*seeds("SPDC[m=1]", (0.5,)), *seeds(MINE, (0.1,), dataset=factorized(n=7)))
+    frame = results.beside(own, measured(*TYPICAL))
+    spdc = frame[frame["solver_name"] == "SPDC[m=1]"]
+    assert spdc["time"].max() == pytest.approx(own[own["solver_name"] == "SPDC[m=1]"].time.max())
+    notes = " ".join(frame.attrs["notes"])
+    assert "taken from your file and not from the archive: SPDC[m=1]" in notes
+    assert re.search("not in the archive: Factorized.*n=7", notes)
+
+
+def test_without_a_common_problem_or_a_reference_loop_it_says_so():
+    with pytest.raises(ValueError, match=r"no problem of your file.*It has: Factorized"):
+        results.beside(measured(curve(MINE, 1.0, factorized(n=7))), measured(*TYPICAL))
+    with pytest.raises(ValueError, match="your file has no objective_reference_seconds"):
+        results.beside(runs(curve(MINE, 1.0)), measured(*TYPICAL))
+
+
+def test_report_draws_a_solver_beside_the_archive(tmp_path, monkeypatch, capsys):
+    archived = documents.archived_frame(RESULTS)
+    dataset, objective = archived[archived["dataset_name"].str.startswith("Factorized")][
+        ["dataset_name", "objective_name"]].iloc[0]
+    file = tmp_path / "mine.parquet"
+    measured(curve(MINE, 0.1, dataset, objective)).to_parquet(file)
+    report = tmp_path / "report"
+    name = next(name for name in archive.read_index(RESULTS) if dataset in set(
+        pd.read_parquet(RESULTS / name, columns=["dataset_name"])["dataset_name"]))
+    name = name.removesuffix(".parquet")
+    assert main(["report", str(file), "--with", name, "-o", str(report)]) == 0
+    shown = capsys.readouterr().out
+    assert "beside the archive on" in " ".join(shown.split())
+    page = (report / "report.html").read_text()
+    assert MINE in page and "SPDC[m=1]" in page and "reference loop" in page
+    assert main(["report", str(file), "--with", "figure9", "-o", str(report)]) == 2
+    assert "--with must be of" in capsys.readouterr().err
+
+
+def test_gaps_of_the_archive_are_certified_ones():
+    frame = documents.archived_frame(RESULTS)
+    assert (frame[GAP] >= -1e-12).all() and np.isfinite(frame["objective_dual"]).all()
