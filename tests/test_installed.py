@@ -1,6 +1,8 @@
 """The package without a checkout: a wheel, and what is said where the benchmark is missing."""
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import REPO, git
 
 from benchmark_dspdc.bench import benchopt_process, named_problems
@@ -56,6 +59,23 @@ def test_an_installed_benchmark_has_no_commit(tmp_path, monkeypatch):
     assert commit_of(tmp_path) is None
     with pytest.raises(commit_runs.CommitNotRun, match="need a clone"):
         commit_runs.OtherCommit("mine.json").commit()
+
+
+def test_one_version_everywhere():
+    cited = yaml.safe_load((REPO / "CITATION.cff").read_text())
+    assert cited["version"] == __version__
+    newest = re.search(r"^## (\S+) - (\S+)$", (REPO / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest.groups() == (__version__, str(cited["date-released"]))
+
+
+def test_what_a_wheel_takes_along_is_in_the_source_archive_too():
+    (listed,) = (
+        node.value for node in ast.parse((REPO / "setup.py").read_text()).body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "BENCHMARK"
+    )
+    packed = (REPO / "MANIFEST.in").read_text().split()
+    for name in ast.literal_eval(listed):
+        assert (REPO / name).exists() and name in packed
 
 
 @pytest.fixture(scope="module")
