@@ -15,6 +15,9 @@ BENCHMARK = [
     "solvers",
 ]
 
+#: Packages whose environments `make peers-metric` builds, in a clone only.
+IN_A_CLONE = ["metric_learn_lmnn.py", "metric_peers.yml", "pylmnn.py"]
+
 #: Measured results, where there are any.
 ARCHIVE = "results"
 
@@ -34,7 +37,7 @@ class BuildWithBenchmark(build_py):
         target.mkdir(parents=True)
         for name in BENCHMARK + [ARCHIVE] * Path(ARCHIVE).is_dir():
             if Path(name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
+                ignored = shutil.ignore_patterns("__pycache__", *IN_A_CLONE)
                 shutil.copytree(name, target / name, ignore=ignored)
             else:
                 shutil.copy(name, target)

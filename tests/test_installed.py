@@ -68,14 +68,27 @@ def test_one_version_everywhere():
     assert newest.groups() == (__version__, str(cited["date-released"]))
 
 
+def written_in_setup(name):
+    """A constant of setup.py, which would build if it were imported."""
+    for node in ast.parse((REPO / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"setup.py has no {name}")
+
+
 def test_what_a_wheel_takes_along_is_in_the_source_archive_too():
-    (listed,) = (
-        node.value for node in ast.parse((REPO / "setup.py").read_text()).body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "BENCHMARK"
-    )
     packed = (REPO / "MANIFEST.in").read_text().split()
-    for name in ast.literal_eval(listed):
+    for name in written_in_setup("BENCHMARK"):
         assert (REPO / name).exists() and name in packed
+
+
+def test_a_wheel_leaves_out_what_needs_the_environments_of_a_clone():
+    plug_ins = {file.name for file in (REPO / "solvers").glob("*.py")
+                if "MetricPeerSolver" in file.read_text()}
+    names = [file.stem.replace("_", "-") for file in map(Path, plug_ins)]
+    configs = {file.name for file in (REPO / "configs").glob("*.yml")
+               if any(name in file.read_text() for name in names)}
+    assert set(written_in_setup("IN_A_CLONE")) == plug_ins | configs
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +126,8 @@ def command(wheel, tmp_path_factory):
 def test_a_wheel_has_the_package_and_the_benchmark_and_nothing_else(wheel):
     def files(folder):
         return {file.relative_to(REPO) for file in folder.rglob("*")
-                if file.is_file() and "__pycache__" not in file.parts}
+                if file.is_file() and "__pycache__" not in file.parts
+                and file.name not in written_in_setup("IN_A_CLONE")}
     beside = [REPO / name for name in ("benchmark_utils", "benchmarks", "configs", "datasets",
                                        "plots", "results", "solvers")]
     inside = {Path("objective.py"), Path("config.yml")}
