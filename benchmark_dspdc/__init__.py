@@ -26,9 +26,11 @@ _NEEDED = {
 
 # A bare clone under benchopt has no installer that has seen to them.
 if _missing := [name for name, module in _NEEDED.items() if find_spec(module) is None]:
+    _clone = Path(__file__).resolve().parents[1]
+    _wanted = f"-e {_clone}" if (_clone / "pyproject.toml").exists() else " ".join(_missing)
     raise ModuleNotFoundError(
         f"benchmark_dspdc needs {', '.join(_missing)}, not installed here; run "
-        f"`pip install -e {Path(__file__).resolve().parents[1]}`, or `benchopt install` with conda"
+        f"`pip install {_wanted}`, or `benchopt install` with conda"
     )
 
 #: The module of each public name. They are loaded when they are first asked for: that takes

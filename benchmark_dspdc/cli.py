@@ -173,16 +173,17 @@ def _add_regress(commands):
 
 def _run(options):
     from .bench.benchopt_process import benchopt_run
-    from .bench.named_problems import benchmark_folder
+    from .bench.named_problems import benchmark_folder, config_file
     from .report.report import write_report
     from .report.summary import print_answer, print_summary
 
-    if not options.config.exists():
-        raise ValueError(f"no such file: {options.config}")
+    config = config_file(options.config)
+    if not config.exists():
+        raise ValueError(f"no such file: {config}")
     name = options.name or options.config.stem
     if not name.strip(".") or Path(name).name != name:
         raise ValueError(f"--name is a file under outputs/, without a folder, got {name!r}")
-    arguments = ["--config", str(options.config.resolve()), *options.more]
+    arguments = ["--config", str(config.resolve()), *options.more]
     done = benchopt_run(benchmark_folder(), arguments, name)
     failed = bool(done.failed)
     try:

@@ -61,6 +61,10 @@ _started = datetime.now().isoformat(timespec="milliseconds")
 #: benchopt's exit code for arguments that it cannot use: it has run nothing.
 USAGE = 2
 
+#: Where a wheel has the plug-ins and configs (setup.py). An update or an uninstallation would take
+#: results along, and it may belong to another user.
+INSTALLED = Path(__file__).resolve().parents[1] / "_benchmark"
+
 #: How long a process may take to end after it was asked to.
 GRACE = 20.0
 
@@ -89,6 +93,11 @@ class Run(NamedTuple):
     failed: tuple = ()      # the methods that raised or diverged, with their problems
 
 
+def place_of_work(folder):
+    """Where outputs/ of a benchmark is: in its folder or, of an installed one, the current one."""
+    return Path.cwd() if folder == INSTALLED else folder
+
+
 def benchopt_run(folder, arguments, name, seconds=None, variables=None):
     """Run benchopt on the benchmark in a folder, for some seconds at most; returns a `Run`.
 
@@ -111,12 +120,13 @@ def benchopt_run(folder, arguments, name, seconds=None, variables=None):
         places = [str(folder.resolve()), os.environ.get("PYTHONPATH")]
         sources = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
         environment = sources | (variables or {}) | cache
-        code, late = _stoppable(command, folder, environment, seconds, [notes.fileno()])
+        here = place_of_work(folder)
+        code, late = _stoppable(command, here, environment, seconds, [notes.fileno()])
         failed, early = _failed(notes), late or code > 128
         if early and _result(outputs, stem) is None:
             # A second Ctrl-C ends this as well.
             collect = [*command, "--collect", "--no-plot"]
-            _stoppable(collect, folder, environment, None, [notes.fileno()])
+            _stoppable(collect, here, environment, None, [notes.fileno()])
     file = _result(outputs, stem)
     if file is not None:
         _mark(file, {
@@ -173,12 +183,14 @@ def _place_of_curves(folder, private):
     one stands for none, beside the usual one, where workers on other machines can write too.
     """
     given = os.environ.get(CACHE)
-    home, variables = Path(given or folder / "__cache__"), {}
+    home, variables = Path(given or place_of_work(folder) / "__cache__"), {}
     if (private or not given) and not is_writable(home):
         other = fallback_home() / "benchopt"
         _tell(f"{home} cannot be written; finished curves are kept in {other}")
         other.mkdir(parents=True, exist_ok=True)
-        home, variables = other, {CACHE: str(other)}
+        home = other
+    if home != Path(given or folder / "__cache__"):
+        variables = {CACHE: str(home)}
     if not private:
         yield variables
         return
@@ -188,13 +200,15 @@ def _place_of_curves(folder, private):
 
 def _place_of_results(folder, stem):
     """The folder of result files, and benchopt's options to write one there."""
-    outputs = folder / "outputs"
-    if is_writable(outputs):
+    outputs = place_of_work(folder) / "outputs"
+    if not is_writable(outputs):
+        other = fallback_home() / "outputs"
+        _tell(f"{outputs} cannot be written; results go to {other}")
+        outputs = other
+    elif outputs.parent == folder:
         return outputs, [stem]
-    other = fallback_home() / "outputs"
-    _tell(f"{outputs} cannot be written; results go to {other}")
-    # benchopt's page would go to where nothing can be written.
-    return other, [str(other / f"{stem}.parquet"), "--no-plot"]
+    # benchopt's page would go to the benchmark's folder.
+    return outputs, [str(outputs / f"{stem}.parquet"), "--no-plot"]
 
 
 def _result(outputs, stem):
@@ -229,6 +243,10 @@ def commit_of(folder):
 
     With a + if it was edited; a new file, such as a solver, is an edit too.
     """
+    if folder == INSTALLED:
+        # The environment may lie in somebody else's checkout.
+        return None
+
     def answer(*words):
         command = ["git", "-C", str(folder), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

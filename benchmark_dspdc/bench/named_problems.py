@@ -6,6 +6,7 @@ from typing import NamedTuple
 import yaml
 
 from ..model.problem import Problem
+from .benchopt_process import INSTALLED
 
 
 class Target(NamedTuple):
@@ -18,14 +19,21 @@ class Target(NamedTuple):
 
 
 def benchmark_folder():
-    """The folder with the benchmark's plug-ins: where the package lies, or the current one."""
-    for folder in (Path(__file__).resolve().parents[2], Path.cwd()):
+    """The folder with the plug-ins: where the package lies, the current one, or the wheel's."""
+    for folder in (Path(__file__).resolve().parents[2], Path.cwd(), INSTALLED):
         if (folder / "objective.py").exists() and (folder / "datasets").is_dir():
             return folder
     raise ValueError(
         "no benchmark here: objective.py and datasets/ must be in the current folder or beside "
-        "the package"
+        "the package, as in a clone"
     )
+
+
+def config_file(path):
+    """A config as it is named or, if there is none, as it is named in the benchmark's folder."""
+    if not path.exists() and (found := benchmark_folder() / path).is_file():
+        return found
+    return path
 
 
 def load_targets(target, objective=None):
@@ -37,7 +45,7 @@ def load_targets(target, objective=None):
     """
     datasets, objectives = [target], None
     if target.endswith((".yml", ".yaml")):
-        datasets, objectives = _read_config(Path(target))
+        datasets, objectives = _read_config(config_file(Path(target)))
     if objective is not None:
         objectives = [objective]
     datasets, objectives = _listed(datasets, objectives)

@@ -37,7 +37,7 @@ from ..report.results import (
     to_targets,
 )
 from ..report.summary import plain_table, print_summary
-from .benchopt_process import CURVE_HASH, LIMITS, STOPPED, TOLERANCE, benchopt_run
+from .benchopt_process import CURVE_HASH, LIMITS, STOPPED, TOLERANCE, benchopt_run, place_of_work
 from .named_problems import benchmark_folder
 
 
@@ -293,7 +293,7 @@ def run(budget, output, download=False, only=None, console=None):
     for sentence in left_out:
         console.print(sentence)
     # Curves of other sources are other curves.
-    home = folder / "outputs" / "figures" / CURVE_HASH[:12]
+    home = place_of_work(folder) / "outputs" / "figures" / CURVE_HASH[:12]
     home.mkdir(parents=True, exist_ok=True)
     _announce(steps, home, folder, budget, console)
     begun, files = time.perf_counter(), []

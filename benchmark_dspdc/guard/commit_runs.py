@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from ..bench.benchopt_process import STOPPED, TERMINATED, Terminated, benchopt_run
-from ..bench.named_problems import benchmark_folder
+from ..bench.benchopt_process import INSTALLED, STOPPED, TERMINATED, Terminated, benchopt_run
+from ..bench.named_problems import benchmark_folder, config_file
 from ..report.results import PROBLEM, read_results
 from .comparison import CannotCompare
 
@@ -35,9 +35,10 @@ class ConfigRuns:
     """
 
     def __init__(self, configs, folder=None):
-        self.configs, self.folder, self.options = configs, folder, {}
+        self.configs = [config_file(config) for config in configs]
+        self.folder, self.options = folder, {}
         # What a config names can be written in many ways; its result file says what it was.
-        self.problems = {config: set() for config in configs}
+        self.problems = {config: set() for config in self.configs}
 
     def runs(self, count, first_seed=False):
         """Run all so many times, everything measured anew; returns a frame for each time.
@@ -103,6 +104,8 @@ class OtherCommit:
 
     def commit(self):
         """Its hash."""
+        if self.folder == INSTALLED:
+            raise CommitNotRun("times need a clone of the benchmark, which has its commits")
         if self.revision is not None:
             # What begins like an option would be taken for one.
             return self._git("rev-parse", "--verify", "--quiet", "--end-of-options",
