@@ -1,5 +1,7 @@
 """How the pages of the repository become a site, for `make site`."""
 
+import inspect
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +58,8 @@ exclude_patterns = [".*", "outputs", "__cache__", "data"]
 myst_heading_anchors = 4
 # Blocks that name no language are commands and formulas.
 highlight_language = "none"
+# Dashes alone: in A'y the stroke is no quotation mark.
+smartquotes_action = "D"
 
 # Names in docstrings are links where they have an entry, else code.
 default_role = "py:obj"
@@ -87,15 +91,18 @@ def add_navigation(app, page, source):
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
 
 
-def escape_bars(app, what, name, obj, options, lines):
-    """Keep reStructuredText from reading |x| as a substitution, but for literal blocks."""
+def escape(app, what, name, obj, options, lines):
+    """Keep |x| in a docstring from being read as a substitution, but where it is code."""
+    if what == "property":
+        # As written: napoleon takes what stands before a colon in the first line for a type.
+        lines[:] = inspect.getdoc(obj).splitlines()
     block = None
     for k, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
         if line and block is not None and indent <= block:
             block = None
         if block is None:
-            lines[k] = line.replace("|", r"\|")
+            lines[k] = re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line)
             block = indent if line.endswith("::") else None
 
 
@@ -113,6 +120,6 @@ def finish(app, error):
 
 def setup(app):
     app.connect("source-read", add_navigation)
-    # Before napoleon.
-    app.connect("autodoc-process-docstring", escape_bars, priority=400)
+    # After napoleon.
+    app.connect("autodoc-process-docstring", escape, priority=600)
     app.connect("build-finished", finish)
