@@ -6,6 +6,7 @@
 # make regress UPDATE=1           a new baseline, of two runs
 # make regress ADD=1              the methods that the baseline lacks, of two runs
 # make fuzz [CASES=20000] [SEED=0] [JOBS=2]   input made up at random, on five surfaces
+# make site   all pages and the archive's report as a site: outputs/site/index.html, from disk
 # make peers-metric   environments of packages that learn metrics, for configs/metric_peers.yml
 PYTHON ?= python3
 # pylmnn needs a scipy of before Python 3.12.
@@ -26,7 +27,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Runs and tests are many processes; without byte code each compiles every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run figures test regress lint venv speed fuzz nightly clean peers-metric
+.PHONY: run figures test regress lint venv speed fuzz nightly site clean peers-metric
 
 run: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc run --config $(CONFIG)
@@ -61,6 +62,12 @@ fuzz: $(VENV)/.ready-test
 	FUZZ_CASES=$(CASES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n $(or $(JOBS),auto) \
 	  --dist load -o faulthandler_timeout=3600 -o faulthandler_exit_on_timeout=true tests/test_fuzz.py
 
+# Afresh each time, so that no page stays that is no more.
+site: $(VENV)/.ready-site
+	rm -rf outputs/site
+	$(BIN)/python -m sphinx -q -W --keep-going -E -c site -d outputs/.doctrees . outputs/site
+	@echo "written: outputs/site/index.html"
+
 speed: $(VENV)/.ready
 	$(BIN)/python -m benchmark_dspdc speed
 
@@ -83,6 +90,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/pip
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) -e ".[test]"
+	touch $@
+
+$(VENV)/.ready-site: pyproject.toml constraints.txt | $(VENV)/.ready
+	$(PIP) -e ".[site]"
 	touch $@
 
 clean:

@@ -13,8 +13,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
-def opened(text, folder, probe=""):
-    """Open a page with a script of one's own in its head.
+def opened(text, folder, probe="", query=""):
+    """Open a page with a script of one's own in its head, and a query in its address.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def opened(text, folder, probe=""):
         "--no-first-run", "--disable-quic", "--disable-extensions", "--window-size=1600,1000",
         "--host-resolver-rules=MAP * ~NOTFOUND", f"--log-net-log={log}",
         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=600000", "--dump-dom",
-        page.as_uri(),
+        page.as_uri() + query,
     ], capture_output=True, text=True, timeout=240, check=True)
     found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
     asked = re.findall(r'"initiator":"([^"]*)".*"url":"(https?://[^"]*)"', log.read_text())
