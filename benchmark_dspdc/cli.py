@@ -75,7 +75,8 @@ def _parser():
     add = command(_archive, "archive", "put result files of `figures` into results/, and renew "
                                        "what the documents quote from there")
     add("results", nargs="*", type=Path, help="files named after a figure; none: renew only")
-    add("--machine", metavar="NAME", help="a folder of results/ for those of another machine")
+    add("--apart", metavar="NAME", help="a folder of results/ for runs apart, such as those of "
+                                        "another machine")
     add("--check", action="store_true", help="write nothing: 0 if it is sound, 1 if not")
 
     _add_regress(commands)
@@ -253,7 +254,7 @@ def _archive(options):
     folder = _results()
     if options.check and options.results:
         raise ValueError("--check takes no files; without it they are archived, then checked")
-    written = add(options.results, folder, options.machine) if options.results else []
+    written = add(options.results, folder, options.apart) if options.results else []
     wrong = check(folder)
     if not wrong and not options.check:
         written += fill_documents(folder)

@@ -1,6 +1,6 @@
 """When does sampling primal coordinates pay? A map, measured and predicted.
 
-    python benchmarks/sampling_map.py [--steps theorem|block] [--json FILE]     # some ten minutes
+    python benchmarks/sampling_map.py [--steps theorem|block] [--json FILE]     # some five minutes
 
 For each problem the time to a gap of 1e-4 with the best (m, q) of those with q < p, over that of
 the best with q = p; below 1 sampling pays. What theory predicts is Theorem 1's number of
@@ -39,22 +39,23 @@ from benchmark_dspdc.model.regularizers.regularizer import (
     reg_modulus,
     reg_prox,
 )
+from benchmark_dspdc.theory import setting
 from benchmark_dspdc.theory.block_sizes import PRICES, choose_blocks, estimated_root
 
 TOL = 1e-4
 
-#: Rows and columns of problems, from n < p to n > p, with about half a million entries.
-SHAPES = [(250, 2000), (700, 700), (2000, 250), (5600, 90)]
-MATRIX_SHAPES = [(10, 50), (22, 22), (50, 10)]
+#: Rows and columns of problems, from n < p to n > p, with about 80,000 entries.
+SHAPES = [(100, 800), (280, 280), (800, 100), (2400, 33)]
+MATRIX_SHAPES = [(10, 40), (20, 20), (40, 10)]
 
-#: Block sizes as shares; 0 stands for single coordinates.
-MS, QS = (0.0, 0.03, 0.2, 1.0), (0.03, 0.1, 0.5)
+#: Block sizes as shares; 0 stands for single rows.
+MS, QS = (0.0, 0.1, 1.0), (0.05, 0.3)
 
-#: Square roots that a dear proximal step takes: about a microsecond.
-WORK = 200
+#: Square roots that a dear proximal step takes: about a quarter of a microsecond.
+WORK = 50
 
 #: Seconds that a run may take; and how many times the best with q = p those with q < p may.
-MOST, BEYOND = 5.0, 2.0
+MOST, BEYOND = 3.0, 2.0
 
 OPTIONS = {
     "theorem": {"steps": "theorem", "order": "random", "adaptive": False},
@@ -107,16 +108,16 @@ class Cell(NamedTuple):
 def dear_nanoseconds():
     busy(10, 1.0)
     begun = time.perf_counter()
-    busy(10**6 * WORK // 100, 1.0)
+    busy(10**4 * WORK, 1.0)
     return (time.perf_counter() - begun) / 1e4 * 1e9
 
 
 def panels(d_of, d_of_matrices):
     """Pairs of a panel's name and its problems, with the prices of an iteration."""
     dear = PRICES["factorized"]._replace(primal=dear_nanoseconds())
-    for lambda2 in (1e-2, 1e-4):
+    for lambda2 in (1e-1, 1e-3):
         for regularizer, price, prices in (
-            (None, "0.1 ns", None), (DearNet(1e-3, lambda2), "1 us", dear)
+            (None, "0.1 ns", None), (DearNet(1e-3, lambda2), "250 ns", dear)
         ):
             name = f"A = UV, lambda2 = {lambda2:g}, prox {price}"
             for n, p in SHAPES:
@@ -159,9 +160,10 @@ def measure(panel, sizes, problem, prices, options):
              for pair in (first, second)]
     ratio = times[1] / times[0] if np.isfinite(times[0]) else np.nan
     root = estimated_root(problem.operator)
+    theory = {} if options else dict(steps="block", part=setting.PART)
 
     def predicted(pairs):
-        return min(choose_blocks(problem, root, m, q, prices).seconds for m, q in pairs)
+        return min(choose_blocks(problem, root, m, q, prices, **theory).seconds for m, q in pairs)
     return Cell(panel, *sizes, ratio, predicted(part) / predicted(whole), second, first, times[0])
 
 
@@ -210,12 +212,12 @@ def main():
     parser.add_argument("-o", "--output", type=Path, default=Path("outputs/sampling_map.png"))
     options = parser.parse_args()
     cells, seen = [], {}
-    for panel, sizes, problem, prices in panels((5, 20, 80), (10, 30, 80)):
+    for panel, sizes, problem, prices in panels((4, 10, 30), (10, 25, 60)):
         seen[panel] = seen.get(panel, 0) + 1
         if options.quick and seen[panel] > 2:
             continue
         cells.append(measure(panel, sizes, problem, prices, OPTIONS[options.steps]))
-        print(cells[-1]._asdict(), flush=True)
+        print(*cells[-1], flush=True)
         if options.json:
             options.json.write_text(json.dumps([cell._asdict() for cell in cells], indent=1))
     options.output.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from benchmark_dspdc import __version__
 ROOT = Path(__file__).resolve().parent.parent
 #: The archive. Without one there is no report.
 RESULTS = sorted(ROOT.glob("results/*.parquet"))
+FIELD = sorted(ROOT.glob("results/field/*.parquet"))
 
 #: The navigation: groups of pages, with short names. Pages that do not exist are left out.
 GROUPS = {
@@ -76,8 +77,9 @@ html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 html_copy_source = html_show_copyright = html_show_sphinx = html_use_index = False
 
-if RESULTS:
-    tags.add("results")  # noqa: F821 - Sphinx gives it to this file.
+for _name, _files in (("results", RESULTS), ("field", FIELD)):
+    if _files:
+        tags.add(_name)  # noqa: F821 - Sphinx gives it to this file.
 
 
 def add_navigation(app, page, source):
@@ -112,10 +114,11 @@ def finish(app, error):
         return
     site = Path(app.outdir)
     shutil.copy(site / f"{root_doc}.html", site / "index.html")
-    if RESULTS:
-        command = [sys.executable, "-m", "benchmark_dspdc", "report", *RESULTS]
-        # Its summary is on the page too.
-        subprocess.run([*command, "-o", site / "report"], stdout=subprocess.DEVNULL, check=True)
+    for files, folder in ((RESULTS, site / "report"), (FIELD, site / "report" / "field")):
+        if files:
+            command = [sys.executable, "-m", "benchmark_dspdc", "report", *files, "-o", folder]
+            # Its summary is on the page too.
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
 def setup(app):

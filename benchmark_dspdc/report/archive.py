@@ -1,8 +1,9 @@
 """The archive: measured result files that the documents quote, cut to what reports need.
 
-A file of ``results/`` is one figure of the paper, or of another machine in a folder of its own;
-``results/index.json`` says where each comes from. `add` puts a file there and `check` tells what
-is wrong with an archive, so that a measured one can come by pull request.
+A file of ``results/`` is one figure of the paper; runs apart, such as those of another machine,
+are in folders of their own. ``results/index.json`` says where each file comes from. `add` puts a
+file there and `check` tells what is wrong with an archive, so that a measured one can come by
+pull request.
 """
 
 import hashlib
@@ -75,7 +76,8 @@ COLUMNS = {
     "version-scipy": "version of SciPy",
     "benchmark-blas": "BLAS libraries",
     "benchmark-benchopt": "version of benchopt",
-    "run_date": "when it was measured",
+    "benchmark-started": "when its command was started",
+    "run_date": "when it ended",
 }
 
 #: Of an entry of the index: its key and the column that it is from. All are there.
@@ -87,12 +89,15 @@ ORIGIN = {
     "scipy": "version-scipy", "blas": "benchmark-blas", "benchopt": "benchmark-benchopt",
 }
 
+#: When a run began and when it ended.
+WHEN = "benchmark-started", "run_date"
+
 INDEX = "index.json"
 
 #: Points of a run that are kept beside those that reports ask for, and bytes of all files.
 POINTS, MAX_BYTES = 60, 20_000_000
 
-#: Names of a machine's folder, and of a file.
+#: Names of a folder of runs apart, and of a file.
 FOLDER, FILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}"), re.compile(r"[a-z0-9_]{1,40}")
 
 
@@ -122,16 +127,15 @@ def verdicts_of(frame):
     return as_json(judge(frame))
 
 
-def add(files, folder, machine=None):
+def add(files, folder, apart=None):
     """Put result files into an archive, under their own names; returns the files written.
 
-    A ValueError says what a file lacks. One that gave other verdicts once it was cut would be
-    refused too.
+    `apart` is the name of a folder in it, for runs apart. A ValueError says what a file lacks.
+    One that gave other verdicts once it was cut would be refused too.
     """
     folder = Path(folder)
-    if machine is not None and not FOLDER.fullmatch(machine):
-        raise ValueError(f"the machine's name is its folder: small letters, digits, - and _, "
-                         f"got {machine!r}")
+    if apart is not None and not FOLDER.fullmatch(apart):
+        raise ValueError(f"a folder's name has small letters, digits, - and _, got {apart!r}")
     index, written = read_index(folder), []
     for file in map(Path, files):
         if not FILE.fullmatch(file.stem):
@@ -142,7 +146,7 @@ def add(files, folder, machine=None):
         made.attrs = dict(frame.attrs)
         if verdicts_of(made) != verdicts_of(frame):
             raise ValueError(f"{file}: its verdicts are others once it is cut; this is a defect")
-        name = "/".join(filter(None, (machine, f"{file.stem}.parquet")))
+        name = "/".join(filter(None, (apart, f"{file.stem}.parquet")))
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         made.attrs = {}
@@ -156,12 +160,12 @@ def add(files, folder, machine=None):
 
 def _origin(frame, file):
     """An entry of the index, without what seals the file."""
-    lacking = [name for name in (*ORIGIN.values(), ASKED, SPENT, "run_date")
+    lacking = [name for name in (*ORIGIN.values(), *WHEN)
                if name not in frame or frame[name].isna().any()]
     if lacking:
         raise ValueError(
             f"{file} does not say where it comes from: {', '.join(lacking)} missing; files of "
-            "`python -m benchmark_dspdc figures` do"
+            "`python -m benchmark_dspdc figures` and `run` do"
         )
 
     def told(column):
@@ -169,11 +173,18 @@ def _origin(frame, file):
         return values[0] if len(values) == 1 else values
     seeds = frame.groupby(RUN[:3])["idx_rep"].nunique()
     return {name: told(column) for name, column in ORIGIN.items()} | dict(
-        date=str(frame["run_date"].max())[:10],
-        wall_seconds=round(float(frame[SPENT].max())),
+        date=str(frame["run_date"].max())[:10], wall_seconds=_wall_seconds(frame),
         problems=int(frame.groupby(PROBLEM).ngroups), curves=len(seeds),
         seeds=[int(seeds.min()), int(seeds.max())],
     )
+
+
+def _wall_seconds(frame):
+    """What the rounds of a figure took, else from the start of a run to its end."""
+    if SPENT in frame:
+        return round(float(frame[SPENT].max()))
+    begun, ended = (pd.to_datetime(frame[name]) for name in WHEN)
+    return round((ended.max() - begun.min()).total_seconds())
 
 
 def _seal(file):

@@ -12,9 +12,21 @@ import numpy as np
 
 from ..engine.cache_dirs import write_whole
 from .archive import COLUMNS, read_index
-from .claims import FAILS, FORMS, HOLDS, NO_DATA, UNKNOWN, judge, method_word, rows_of
+from .claims import (
+    FAILS,
+    FORMS,
+    HOLDS,
+    NO_DATA,
+    SELF_TUNED,
+    UNKNOWN,
+    form_of,
+    judge,
+    method_word,
+    rows_of,
+)
 from .figures import ABOUT, answer_picture, paper_figures
-from .results import GAPS, label, read_results
+from .looks import FAMILIES
+from .results import GAPS, label, medians, parse, read_results, to_targets
 
 #: The documents with parts, below the benchmark's folder.
 DOCUMENTS = ("README.md", "docs/claims.md", "results/README.md")
@@ -25,9 +37,25 @@ PART = re.compile(r"(<!-- archive: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTA
 WORDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
 
 
-def archived_frame(folder):
-    """The rows of an archive's own files, without those of other machines."""
-    files = [Path(folder) / name for name in read_index(folder) if "/" not in name]
+#: The folder of the archive with every method on problems of all kinds, and what those are
+#: called, by their data sets.
+FIELD = "field"
+KINDS = {
+    "Factorised data, A = UV": ("Factorized",),
+    "Sparse data": ("Sparse", "SparseUneven", "LIBSVM"),
+    "Dense data": ("Unscaled", "Bundled"),
+    "Matrix problems": ("MatrixRisk", "TraceRegression"),
+    "Metric learning": ("MTLMNN",),
+}
+
+#: In the field a curve ends at so many times the fastest one's time, and counts as that.
+CUT = 5.0
+
+
+def archived_frame(folder, apart=None):
+    """The rows of an archive's own files, or of those in one of its folders."""
+    files = [Path(folder) / name for name in read_index(folder)
+             if name.rpartition("/")[0] == (apart or "")]
     return read_results(files)
 
 
@@ -35,7 +63,7 @@ def fill_documents(folder):
     """Write the parts of all documents, and the pictures, anew; returns the files that changed."""
     root, frame = Path(folder).parent, archived_frame(folder)
     verdicts = judge(frame)
-    made, changed = parts(verdicts, read_index(folder)), []
+    made, changed = parts(verdicts, read_index(folder), archived_frame(folder, FIELD)), []
     for name in DOCUMENTS:
         text = (root / name).read_text("utf-8")
         if (new := filled(text, made)) != text:
@@ -59,11 +87,12 @@ def filled(text, made):
     return PART.sub(part, text)
 
 
-def parts(verdicts, index):
-    """The parts of documents by their names."""
+def parts(verdicts, index, field):
+    """The parts of documents by their names; `field` is the frame of `FIELD`."""
     by = {(verdict.key, verdict.form): verdict for verdict in verdicts}
     made = {"answer": _answer(by), "overview": _overview(verdicts),
-            "decided": _decided(verdicts), "files": _files(index), "columns": _columns()}
+            "decided": _decided(verdicts), "which": _which(field), "files": _files(index),
+            "columns": _columns()}
     for key in ABOUT:
         made |= {f"{key} {form}": ratio_table(by[key, form]) for form in FORMS}
     for key in ("dense", "condition", "eigendecompositions"):
@@ -125,6 +154,48 @@ def _overview(verdicts):
          verdict.form or "-", WORDS[verdict.outcome], _counted(rows_of(verdict))]
         for verdict in verdicts
     ])
+
+
+def regrets(field, target=1e-6):
+    """Seconds over the best method's on each problem; rows are problems, columns solvers.
+
+    Medians over the repetitions. Solvers of other packages are compared, but are not the best.
+    """
+    seconds = medians(to_targets(field, [target]))[f"seconds to {target:.0e}"].unstack()
+    last = field.groupby("solver_name")["objective_family"].last()
+    ours = seconds.columns.difference(last.index[last == FAMILIES.index("peer")])
+    best = seconds[ours.drop("Auto", errors="ignore")].min(axis=1)
+    seconds = seconds.loc[np.isfinite(best)]
+    return seconds.div(best, axis=0).clip(upper=CUT)
+
+
+def _which(field):
+    """For each kind of problem the two methods that come closest to the best in hindsight."""
+    regret = regrets(field)
+    words = [dataset.partition("[")[0] for dataset, _ in regret.index]
+    peers = field.groupby("solver_name")["objective_family"].last() == FAMILIES.index("peer")
+    lines = []
+    for kind, names in KINDS.items():
+        own = regret[[word in names for word in words]]
+        # A solver that a problem skips says nothing of the kind.
+        means = np.exp(np.log(own.dropna(axis=1)).mean()).sort_values()
+        methods = means[[name != "Auto" and not peers[name] for name in means.index]]
+        first, second = (f"{_called(name)} ({_short(value)})"
+                         for name, value in list(methods.items())[:2])
+        lines.append(f"* **{kind}:** {first}, then {second}; `solve(problem)` "
+                     f"{_short(means['Auto'])}. {len(own)} problems.")
+    return "\n".join(lines)
+
+
+def _called(name):
+    """A solver in few words: the method, and the size of its batches as a share of the rows."""
+    word, options = parse(name)
+    m, own = options.get("m"), form_of(options) == SELF_TUNED
+    if word == "DSPDC":
+        return "self-tuned DSPDC" if own else "DSPDC with the paper's steps"
+    if not isinstance(m, float):
+        return word
+    return f"{word} with all rows" if m == 1.0 else f"{word} with m = {m:g} n"
 
 
 def decided_counts(verdicts):
