@@ -254,6 +254,8 @@ def _archive(options):
     folder = _results()
     if options.check and options.results:
         raise ValueError("--check takes no files; without it they are archived, then checked")
+    if not options.check and not (folder.parent / "docs").is_dir():
+        raise ValueError("the archive is kept in a clone of the benchmark, with its documents")
     written = add(options.results, folder, options.apart) if options.results else []
     wrong = check(folder)
     if not wrong and not options.check:

@@ -1,5 +1,6 @@
 """Results, verdicts, figures and the page, on result files made by hand."""
 
+import io
 import itertools
 import json
 import math
@@ -14,9 +15,10 @@ from benchopt.benchmark import Benchmark
 from browser import LEAVE, in_a_browser, opened
 from conftest import PAPER, REPO, make_problem
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
+from rich.console import Console
 
 from benchmark_dspdc.bench import paper_run
-from benchmark_dspdc.bench.benchopt_process import LIMITS
+from benchmark_dspdc.bench.benchopt_process import LIMITS, Run
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import import_file
 from benchmark_dspdc.guard.trend import write_trend
@@ -1012,6 +1014,10 @@ def one_pair(fast, slow):
     return found and {key[2]: value for key, value in found.limits.items()}, found, frame
 
 
+def one_pair_of(frame):
+    return {key[2]: value for key, value in paper_run.next_round(frame, 1e6).limits.items()}
+
+
 def test_the_slower_of_two_gets_twice_the_time_of_the_faster():
     limits, found, frame = one_pair((1.0, 1e-8), (1.1, 1e-3))
     assert limits.keys() == {"SPDC[m=1]"}
@@ -1097,6 +1103,68 @@ def test_of_a_run_the_file_in_which_it_went_on_longest_is_kept():
     assert dict(kept.groupby("solver_name").size()) == {STATED: 50, "SPDC[m=1]": 60}
     again = paper_run.longest([kept, kept])
     assert len(again) == len(kept)
+    # One that got to the end is not replaced by a slower one.
+    slower = runs(curve(STATED, 0.3, points=40))
+    kept = paper_run.longest([two, slower])
+    assert kept[kept["solver_name"] == STATED]["time"].max() == pytest.approx(0.1 * 8 + 1e-3)
+
+
+def test_seeds_that_a_cut_round_left_behind_are_run_again():
+    late = seeds("SPDC[m=1]", (20.0, 1.1, 1.1), to=1e-3)
+    frame = runs(*seeds(STATED, (1.0,) * 3), *late)
+    assert one_pair_of(frame).keys() == {"SPDC[m=1]"}
+
+
+def test_more_seeds_are_asked_for_once():
+    frame = runs(*seeds(STATED, (1.0,) * 5), *seeds("SPDC[m=1]", (1.1,) * 4))
+    frame[results.ASKED] = 5
+    assert paper_run.next_round(frame, 1e6) is None
+    # What is open of five seeds is run with five.
+    frame = runs(*seeds(STATED, (1.0,) * 5), *seeds("SPDC[m=1]", (1.1,) * 5, to=1e-3))
+    frame[results.ASKED] = 5
+    assert paper_run.next_round(frame, 1e6).seeds == 5
+
+
+@pytest.fixture
+def rounds(home, monkeypatch, tmp_path):
+    """Rounds of figure 1 that only note what they would run, and leave a file."""
+    asked, ends = [], []
+
+    def run(folder, options, name, seconds, variables):
+        asked.append([word for k, word in enumerate(options) if options[k - 1] == "-d"])
+        code, late, found = ends.pop(0)
+        file = None
+        if found is not None:
+            file = tmp_path / f"round{len(asked)}.parquet"
+            found.to_parquet(file)
+        return Run(file, code, late)
+    monkeypatch.setattr(paper_run, "benchopt_run", run)
+    part = next(part for part in paper_run.PARTS if part.figure == "figure1")
+    part = part._replace(data=("Factorized[n=5000]", "Factorized[n=10000]"))
+
+    def decide(*wanted):
+        ends[:] = wanted
+        asked.clear()
+        _, _, code = paper_run._decide(part, REPO, tmp_path, 1e4, Console(file=io.StringIO()))
+        return code, list(asked)
+    return decide
+
+
+def test_a_first_look_that_was_cut_is_taken_up_again(rounds):
+    half, whole = runs(curve(STATED, 1.0)), runs(curve(STATED, 1.0), curve("SPDC[m=1]", 9.0))
+    both = [["Factorized[n=5000]", "Factorized[n=10000]"]]
+    assert rounds((130, False, half)) == (130, both)
+    assert rounds((0, True, half)) == (0, both)
+    # Once it has come to its end nothing is open, also where a data set could not be loaded.
+    assert rounds((0, False, whole)) == (0, both)
+    assert rounds() == (0, [])
+
+
+def test_a_round_that_changes_nothing_is_the_last(rounds):
+    frame = runs(curve(STATED, 1.0), curve("SPDC[m=1]", 1.1, to=1e-3))
+    ends = [(0, False, frame)] * 9
+    code, asked = rounds(*ends)
+    assert code == 0 and len(asked) == 2
 
 
 def test_a_limit_ends_a_curve_and_zero_leaves_it_out(tmp_path, monkeypatch):

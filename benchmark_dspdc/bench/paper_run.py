@@ -22,13 +22,15 @@ import yaml
 from rich.console import Console
 
 from ..data.libsvm import is_cached
+from ..engine.cache_dirs import write_whole
 from ..report.claims import HOLDS, UNKNOWN, judge
 from ..report.report import write_report
 from ..report.results import (
     ASKED,
+    BUDGET,
+    GAP,
     GAPS,
     NAMES,
-    PROBLEM,
     RUN,
     SPENT,
     needed_seconds,
@@ -139,12 +141,6 @@ def _config(configs, name):
     return yaml.safe_load((configs / f"{name}.yml").read_text())
 
 
-def _stands_for(line, dataset):
-    """Whether a data set's line in a config is the one of this full name."""
-    (kind, given), (word, known) = parse(line), parse(dataset)
-    return kind == word and given.items() <= known.items()
-
-
 # What is open, and what it takes ------------------------------------------------------
 
 class Round(NamedTuple):
@@ -197,8 +193,10 @@ def _needed(frame, runs, names, gap, both):
     With `both` each of them has to get there.
     """
     times = [runs.loc[name][f"seconds to {gap:.0e}"] for name in names]
-    spent = [runs.loc[name]["seconds"].max() for name in names]
     there = [t.notna().all() for t in times]
+    # A round that was cut has given some seeds more than others.
+    spent = [runs.loc[name]["seconds"].where(done | t.isna()).agg("max" if done else "min")
+             for name, t, done in zip(names, times, there, strict=True)]
     if all(there):
         return None
     guess = [0.0 if done else needed_seconds(frame, name, gap)
@@ -224,19 +222,29 @@ def _needed(frame, runs, names, gap, both):
 
 def next_round(frame, budget, overhead=CERTIFICATES):
     """The `Round` that decides most in so many seconds, None if nothing is open or fits."""
-    options = [(needs, count, one.names) for one in open_pairs(frame)
-               for needs, count in one.options]
-    chosen = _cheapest(frame, options, SEEDS, budget, overhead)
-    if chosen is not None:
-        return chosen
+    asked = frame.groupby(NAMES)[ASKED].max() if ASKED in frame else {}
+
+    def seeds_of(*problem, fast, slow):
+        return max(asked.get((*problem, name), SEEDS) for name in (fast, slow))
+    found = {SEEDS: [], MORE_SEEDS: []}
+    for one in open_pairs(frame):
+        *problem, fast, slow = one.names
+        of_all = MORE_SEEDS if seeds_of(*problem, fast=fast, slow=slow) > SEEDS else SEEDS
+        found[of_all] += [(needs, count, one.names) for needs, count in one.options]
+    for seeds, options in found.items():
+        chosen = _cheapest(frame, options, seeds, budget, overhead)
+        if chosen is not None:
+            return chosen
     runs, options = to_targets(frame, GAPS).sort_index(), []
     for finding in compared_pairs(frame):
         close = sum(row.ratio is not None and 1.0 / CLOSE < row.ratio < CLOSE
-                    and row.seeds < MORE_SEEDS for row in finding.comparisons)
+                    for row in finding.comparisons)
         if close:
             *problem, fast, slow = finding.pair
-            spent = [ROOM * runs.loc[(*problem, name)]["seconds"].max() for name in (fast, slow)]
-            options.append((spent, close, finding.pair))
+            if seeds_of(*problem, fast=fast, slow=slow) < MORE_SEEDS:
+                spent = [ROOM * runs.loc[(*problem, name)]["seconds"].max()
+                         for name in (fast, slow)]
+                options.append((spent, close, finding.pair))
     return _cheapest(frame, options, MORE_SEEDS, budget, overhead)
 
 
@@ -260,19 +268,23 @@ def _cheapest(frame, options, seeds, budget, overhead):
 
 
 def longest(frames):
-    """The rows of several files: of each run those of the file in which it went on longest."""
+    """The rows of several files: of each run those of the file in which it went on longest.
+
+    Or of the first in which it got to the end: of a run that is measured again the slower one
+    must not be taken.
+    """
     frame = pd.concat([one.assign(_file=k) for k, one in enumerate(frames)], ignore_index=True)
     # Options are in the names too, and are numbers here and words there.
     frame = frame[[name for name in frame if not name.startswith("p_")]]
-    last = frame.groupby([*RUN, "_file"], sort=False)["time"].transform("max")
-    most = last.groupby([frame[name] for name in RUN], sort=False).transform("max")
-    kept = frame[last == most]
-    first = kept.groupby(RUN, sort=False)["_file"].transform("min")
-    kept = kept[kept["_file"] == first].drop(columns="_file").reset_index(drop=True)
+    each = frame.groupby([*RUN, "_file"], sort=False).agg(
+        last=("time", "max"), gap=(GAP, "min")).reset_index()
+    each["last"] = each["last"].where(each["gap"] > TOL, np.inf)
+    each = each.sort_values(["last", "_file"], ascending=[False, True], kind="stable")
+    kept = frame.merge(each.groupby(RUN, sort=False)[[*RUN, "_file"]].head(1))
     if ASKED in frame:
         most = frame.groupby(NAMES)[ASKED].max().rename(ASKED)
         kept = kept.drop(columns=ASKED).join(most, on=NAMES)
-    return kept
+    return kept.drop(columns="_file")
 
 
 # Running ------------------------------------------------------------------------------
@@ -356,38 +368,48 @@ def _variants(line):
 
 def _decide(step, folder, home, budget, console):
     """Rounds of a part within a budget; the file of all of them, what failed, and an exit code."""
-    file = home / f"{step.figure}.parquet"
-    begun, failed, overhead = time.time(), [], CERTIFICATES
+    file, looked = home / f"{step.figure}.parquet", home / f"{step.figure}-looked.json"
+    begun, failed, overhead, last = time.time(), [], CERTIFICATES, None
+    granted = budget
+    if file.exists():
+        granted += pd.read_parquet(file).get(BUDGET, pd.Series([0.0])).max()
     while True:
         left = budget - (time.time() - begun)
-        seen = pd.read_parquet(file, columns=PROBLEM) if file.exists() else None
-        data = [line for line in step.data if seen is None
-                or not any(_stands_for(line, name) for name in seen["dataset_name"].unique())]
+        # Those of which a first look has come to its end.
+        seen = json.loads(looked.read_text("utf-8")) if looked.exists() else []
+        data = [line for line in step.data if line not in seen]
         limits, others, seeds, solvers = {}, step.first, SEEDS, ()
         if data:
             console.print(f"every curve on {len(data)} data sets for at most {others:g} s")
+        elif not file.exists():
+            break
         else:
             chosen = next_round(read_results([file]), left, overhead)
-            if chosen is None:
+            if chosen is None or chosen == last:
                 break
-            limits, others, seeds = chosen.limits, 0.0, chosen.seeds
-            data, solvers = (dict.fromkeys(names[k] for names in limits) for k in (0, 2))
+            last, limits, others, seeds = chosen, chosen.limits, 0.0, chosen.seeds
+            sets, solvers = (dict.fromkeys(names[k] for names in limits) for k in (0, 2))
             goal = "decide" if seeds == SEEDS else f"give {seeds} seeds to"
             console.print(
                 f"{len(limits)} curves of at most {max(limits.values()):.3g} s, at most "
                 f"{chosen.wall / 60:.1f} min, can {goal} {chosen.comparisons} comparisons"
             )
-        done, share = _round(step, folder, home, left, data, solvers, limits, others, seeds)
+        done, share = _round(step, folder, home, left, data or sets, solvers, limits, others,
+                             seeds, granted)
         failed += done.failed
         if share:
-            overhead = float(np.clip(1.0 / share, 1.0, 5.0))
+            overhead = float(np.clip(1.0 / share, 1.1, 5.0))
             console.print(f"methods took {100 * share:.0f} % of the time")
-        if done.code in STOPPED or done.late or done.file is None:
+        if done.code in STOPPED or done.late:
             return file, failed, done.code if done.code in STOPPED else 0
+        if data:
+            write_whole(looked, json.dumps([*seen, *data]).encode())
+        elif done.file is None:
+            break
     return file, failed, 0
 
 
-def _round(step, folder, home, left, data, solvers, limits, others, seeds):
+def _round(step, folder, home, left, data, solvers, limits, others, seeds, granted):
     """Run some curves and add them to the figure's file; the run and the methods' share of it."""
     file = home / f"{step.figure}.parquet"
     given = json.dumps(dict(others=others, curves={
@@ -411,6 +433,7 @@ def _round(step, folder, home, left, data, solvers, limits, others, seeds):
     own = fresh.groupby(RUN)["time"].max().sum()
     frames = [pd.read_parquet(file)] if file.exists() else []
     before = frames[0][SPENT].iloc[0] if frames else 0.0
-    longest([*frames, fresh]).assign(**{SPENT: before + wall}).to_parquet(file)
+    every = longest([*frames, fresh])
+    every.assign(**{SPENT: before + wall, BUDGET: granted}).to_parquet(file)
     done.file.unlink()
     return done, own / max(wall - BEGIN, own)

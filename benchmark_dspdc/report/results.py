@@ -66,9 +66,9 @@ RUN = [*NAMES, "idx_rep"]
 #: Numbers in names. Of more digits there are none, so that all can be computed with.
 NUMBER = re.compile(r"[+-]?[0-9.]{1,30}(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 
-#: Repetitions that were asked for of a solver on a problem, and seconds that all runs of a file
-#: took on the wall; files of the paper's figures have them.
-ASKED, SPENT = "benchmark-repetitions", "benchmark-seconds"
+#: Repetitions that were asked for of a solver on a problem, seconds that all runs of a file took
+#: on the wall, and that they were allowed to; files of the paper's figures have them.
+ASKED, SPENT, BUDGET = "benchmark-repetitions", "benchmark-seconds", "benchmark-budget"
 
 #: Columns without which a file is not one of this suite's results.
 REQUIRED = (*RUN, "time", "stop_val", "objective_value", "objective_dual", GAP, PASSES)
@@ -263,7 +263,7 @@ def _read(file):
     for column in NAMES:
         check_names(frame[column].unique(), column, file)
     for column in frame.columns.difference(NAMES, sort=False):
-        if column in (*REQUIRED, ASKED, SPENT) or column.startswith("objective_"):
+        if column in (*REQUIRED, ASKED, SPENT, BUDGET) or column.startswith("objective_"):
             if not pd.api.types.is_numeric_dtype(frame[column]):
                 raise ValueError(
                     f"{wrong}column {column} holds {frame[column].dtype}, not numbers"
@@ -274,7 +274,7 @@ def _read(file):
         raise ValueError(f"{wrong}it has a number of size {largest:.3g}, allowed is {LARGEST:g}")
     if (frame[GAP] < -ROUNDING).any():
         raise ValueError(f"{wrong}it has a gap of {frame[GAP].min():.3g}, less than zero")
-    for column in ("idx_rep", ASKED, SPENT):
+    for column in ("idx_rep", ASKED, SPENT, BUDGET):
         if column in frame and not np.isfinite(frame[column]).all():
             raise ValueError(f"{wrong}column {column} has a row without a number")
     return frame
