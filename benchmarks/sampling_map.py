@@ -180,9 +180,9 @@ def draw(cells, file, title):
         picture = np.full((len(ds), len(shapes)), np.nan)
         for cell in own:
             at = ds.index(cell.d), shapes.index((cell.n, cell.p))
-            value = min(cell.measured, BEYOND)
-            picture[at] = math.log2(value) if value > 0.0 else np.nan
-            text = f"{cell.measured:.2f}" if np.isfinite(cell.measured) else f"> {BEYOND:g}"
+            picture[at] = math.log2(min(cell.measured, BEYOND))
+            text = "-" if np.isnan(cell.measured) else f"{cell.measured:.2f}" if np.isfinite(
+                cell.measured) else f"> {BEYOND:g}"
             axis.text(at[1], at[0] + 0.08, text, ha="center", fontsize=12,
                       fontweight="bold" if cell.measured < 1.0 else "normal")
             axis.text(at[1], at[0] - 0.28, f"theory {cell.predicted:.2f}", ha="center",

@@ -115,7 +115,8 @@ def draw(setting, found, file):
             word += ", multiples of SDCA's"
         values = np.array([found[name][k] for name in names]) / base[k]
         known = values[np.isfinite(values)]
-        edge = 3.0 * known.max() if len(known) else 1.0
+        known = known if len(known) else np.ones(1)
+        edge = 3.0 * known.max()
         colors = ["0.6" if name.startswith("S") else "#D55E00" if "stated" in name else "#0072B2"
                   for name in names]
         shown = np.where(np.isfinite(values), values, edge)

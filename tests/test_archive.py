@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import REPO
-from frames import EXACT, STATED, curve, factorized, runs, seeds
+from frames import EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 
 from benchmark_dspdc.cli import main
-from benchmark_dspdc.report import archive, documents, results
-from benchmark_dspdc.report.claims import UNKNOWN, judge
+from benchmark_dspdc.report import archive, claims, documents, results
+from benchmark_dspdc.report.claims import HOLDS, UNKNOWN, judge
 from benchmark_dspdc.report.results import GAP, LOOPS, REFERENCE, read_results
 
 RESULTS = REPO / "results"
@@ -26,8 +26,11 @@ def measured(*curves, speed=1e-6, **more):
         "benchmark-commit": "0123456789ab", "run_date": "2026-11-19T10:00:00",
         "benchmark-started": "2026-11-19T09:58:00.5",
     }
+    words["benchmark-shared"] = "no"
     numbers = {results.ASKED: 3, results.SPENT: 60.0, REFERENCE: speed, "unused": 1.0}
-    return runs(*curves).assign(**words | numbers | more)
+    frame = runs(*curves).assign(**words | numbers | more)
+    gap = frame[GAP] * frame["objective_value"].abs().clip(lower=1.0)
+    return frame.assign(objective_dual=frame["objective_value"] - gap)
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_a_file_is_cut_to_what_reports_need_and_gives_the_same_verdicts(tmp_path
     small = archive.cut(long)
     assert len(small) < len(long) / 5
     assert "unused" not in small and set(small) <= set(archive.COLUMNS)
-    assert archive.verdicts_of(small) == archive.verdicts_of(long)
+    assert judge(small) == judge(long)
     times = [results.to_targets(frame, results.GAPS) for frame in (small, long)]
     pd.testing.assert_frame_equal(*times)
 
@@ -149,11 +152,35 @@ def test_harm_to_an_archive_is_found(made, harm, sentence):
     assert sentence in found
 
 
-def test_measured_with_edits_that_no_commit_has_is_found(tmp_path):
+@pytest.mark.parametrize("more, sentence", [
+    ({"benchmark-commit": "0123456789ab+"}, "measured with edits that no commit has"),
+    ({"benchmark-shared": "yes"}, "measured with several curves at a time"),
+    ({"objective_value": 2.0}, "gaps that are not those of its primal and dual values"),
+    ({REFERENCE: np.nan}, "objective_reference_seconds missing"),
+    ({"system-processor": ["a", "b"]}, "measured with several of processor: a, b"),
+])
+def test_what_cannot_be_compared_is_refused_and_found(tmp_path, made, more, sentence):
+    frame = measured(*TYPICAL)
+    for name, value in more.items():
+        words = np.resize(value, len(frame)) if isinstance(value, list) else value
+        frame[name] = words
     file = tmp_path / "figure1.parquet"
-    measured(*TYPICAL, **{"benchmark-commit": "0123456789ab+"}).to_parquet(file)
-    archive.add([file], tmp_path / "results")
-    assert "edits that no commit has" in archive.check(tmp_path / "results")[0]
+    frame.to_parquet(file)
+    before = archive.read_index(made)
+    with pytest.raises(ValueError, match=sentence):
+        archive.add([file], made)
+    assert archive.read_index(made) == before and archive.check(made) == []
+    # Put there by hand.
+    content = file.read_bytes()
+    (made / "figure1.parquet").write_bytes(content)
+    _edited(made, **archive._seal(content))
+    assert sentence in archive.check(made)[0]
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"several files are called figure1\.parquet"):
+        archive.add([tmp_path / "a" / "figure1.parquet", tmp_path / "b" / "figure1.parquet"],
+                    tmp_path)
 
 
 def test_a_large_archive_is_found(made, monkeypatch):
@@ -224,13 +251,44 @@ def test_tables_have_medians_spreads_and_bounds():
     assert lines[4].endswith("| undecided | undecided | undecided |")
 
 
-def test_every_comparison_is_counted_once():
-    found = judge(runs(*TYPICAL))
-    rows = [row for verdict in found for finding in verdict.findings
-            for row in finding.comparisons]
-    decided, unknown, lacking = documents.decided_counts(found)
-    assert decided + unknown + lacking == len(rows)
-    assert decided == sum(row.outcome != UNKNOWN for row in rows) == 12
+def test_a_comparison_of_two_claims_is_counted_once():
+    # As stated and partitions, beside two rivals, to three gaps.
+    assert documents.decided_counts(judge(runs(*TYPICAL)))[0] == 12
+    more = dict(objective_Lambda_11=1.0, objective_Lambda_p1=1e4)
+    name = "MatrixRisk[d=100,n=100,p=100,random_state=0]"
+    frame = runs(*(curve(solver, decade, name, MATRIX, **more) for solver, decade in (
+        ("DSPDC[m=5,q=50,Lambda=partition]", 1.0), ("SPDC[m=5]", 2.0))))
+    of_condition = next(verdict for verdict in judge(frame) if verdict.key == "condition")
+    assert of_condition.outcome == HOLDS
+    assert documents.decided_counts(judge(frame))[0] == 3
+
+
+def test_ties_that_the_paper_claims_are_no_wins():
+    name = "LIBSVM[d=20,name=real-sim,reduction=feature]"
+    weak = "ERM[lambda1=0.0001,lambda2=0.01,loss=smoothed_hinge]"
+    for decade, held, won in ((1.0, True, False), (3.0, False, True)):
+        frame = runs(*(curve(solver, d, name, weak) for solver, d in (
+            (STATED, 1.0), ("SPDC[m=1]", decade))))
+        verdict = next(v for v in judge(frame) if v.key == "figure 2")
+        rows = claims.rows_of(verdict, "SPDC")
+        rows = [row for row in rows if row.outcome != UNKNOWN]
+        assert len(rows) == 3
+        assert all((row.outcome == HOLDS) == held and row.won == won for row in rows)
+
+
+def test_seeds_that_disagree_are_said_to():
+    frame = runs(curve(STATED, 0.1), curve("SPDC[m=1]", 1.0, to=1e-3),
+                 curve(STATED, 1.0, rep=1, to=1e-3), curve("SPDC[m=1]", 0.1, rep=1))
+    found = {(verdict.key, verdict.form): verdict for verdict in judge(frame)}
+    assert "differs by seed" in documents.ratio_table(found["figure 1", "as stated"])
+
+
+@pytest.mark.parametrize("between, text", [
+    ([(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)], "2"), ([(1.0, 1.0), (2.0, np.inf)], "over 1.5"),
+    ([(1.1, np.inf), (1.2, 1.2), (1.3, 1.3)], "1.2 to 1.3"), ([(0.0, 0.5)], "under 0.5"),
+])
+def test_medians_of_bounds_say_what_is_known(between, text):
+    assert documents._told(*np.median(between, axis=0)) == text
 
 
 # Beside the archive --------------------------------------------------------------------
@@ -242,7 +300,7 @@ def test_archived_times_are_on_the_scale_of_ones_own_machine():
     # The archive's machine took half the time for the loop.
     own = measured(*seeds(MINE, (0.2, 0.2)), speed=2e-6)
     archived = measured(*TYPICAL, *seeds("SAGA[m=1]", (1.0,), dataset=factorized(n=9)))
-    frame = results.beside(own, archived)
+    frame = results.beside(own, [archived])
     assert set(frame["dataset_name"]) == {factorized()}
     times = results.to_targets(frame, (1e-2,))["seconds to 1e-02"].droplevel([0, 1])
     assert times[MINE, 0] == pytest.approx(0.4, rel=0.1)
@@ -256,19 +314,36 @@ def test_archived_times_are_on_the_scale_of_ones_own_machine():
 
 def test_what_both_have_is_taken_from_ones_own_file_and_what_only_one_has_is_named():
     own = measured(*seeds("SPDC[m=1]", (0.5,)), *seeds(MINE, (0.1,), dataset=factorized(n=7)))
-    frame = results.beside(own, measured(*TYPICAL))
+    frame = results.beside(own, [measured(*TYPICAL)])
     spdc = frame[frame["solver_name"] == "SPDC[m=1]"]
     assert spdc["time"].max() == pytest.approx(own[own["solver_name"] == "SPDC[m=1]"].time.max())
     notes = " ".join(frame.attrs["notes"])
-    assert "taken from your file and not from the archive: SPDC[m=1]" in notes
+    assert "not taken from the archive, as your file has it: SPDC[m=1]" in notes
+    assert "other sources" not in notes
     assert re.search("not in the archive: Factorized.*n=7", notes)
+
+
+def test_each_archived_machine_has_its_own_scale():
+    own, slow, fast = (measured(curve(name, 0.1), speed=speed, **{"benchmark-curves": word})
+                       for name, speed, word in ((MINE, 1e-6, "a"), ("SPDC[m=1]", 4e-6, "a"),
+                                                 ("SDCA[m=1]", 5e-7, "b")))
+    frame = results.beside(own, [slow, fast])
+    times = frame.groupby("solver_name")["time"].max() / own["time"].max()
+    assert times.to_dict() == pytest.approx({MINE: 1.0, "SPDC[m=1]": 0.25, "SDCA[m=1]": 2.0})
+    assert "other sources" in " ".join(frame.attrs["notes"])
+
+
+def test_seeds_of_ones_own_are_those_that_were_run():
+    frame = results.beside(measured(*seeds(MINE, (0.1, 0.1)), **{results.ASKED: np.nan}),
+                           [measured(*TYPICAL)])
+    assert results.common_seeds(frame)["idx_rep"].nunique() == 2
 
 
 def test_without_a_common_problem_or_a_reference_loop_it_says_so():
     with pytest.raises(ValueError, match=r"no problem of your file.*It has: Factorized"):
-        results.beside(measured(curve(MINE, 1.0, factorized(n=7))), measured(*TYPICAL))
+        results.beside(measured(curve(MINE, 1.0, factorized(n=7))), [measured(*TYPICAL)])
     with pytest.raises(ValueError, match="your file has no objective_reference_seconds"):
-        results.beside(runs(curve(MINE, 1.0)), measured(*TYPICAL))
+        results.beside(runs(curve(MINE, 1.0)), [measured(*TYPICAL)])
 
 
 def test_report_draws_a_solver_beside_the_archive(tmp_path, monkeypatch, capsys):
@@ -290,6 +365,3 @@ def test_report_draws_a_solver_beside_the_archive(tmp_path, monkeypatch, capsys)
     assert "--with must be of" in capsys.readouterr().err
 
 
-def test_gaps_of_the_archive_are_certified_ones():
-    frame = documents.archived_frame(RESULTS)
-    assert (frame[GAP] >= -1e-12).all() and np.isfinite(frame["objective_dual"]).all()

@@ -7,11 +7,14 @@ pull request.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ..engine.cache_dirs import write_whole
@@ -19,14 +22,20 @@ from .claims import as_json, judge
 from .plain_files import shown
 from .results import (
     ASKED,
+    BUDGET,
+    ERROR,
     GAP,
     GAPS,
     PROBLEM,
+    REFERENCE,
     RUN,
     SPENT,
     read_results,
     thinned,
 )
+
+#: Whether a run measured several curves at a time.
+SHARED = "benchmark-shared"
 
 #: What an archived file has: for each column what it is.
 COLUMNS = {
@@ -52,15 +61,18 @@ COLUMNS = {
     "objective_eigendecomposition_cost": "d^3 on matrices",
     "objective_Lambda_11": "Lambda of single blocks, matrix risk",
     "objective_Lambda_p1": "Lambda of whole rows, matrix risk",
-    "objective_test_error": "error of 3 nearest neighbours on test points",
+    ERROR: "error of 3 nearest neighbours on test points",
     "objective_test_error_euclidean": "the same with the Euclidean metric",
     "objective_test_accuracy": "accuracy on test data",
     "objective_nnz": "coordinates of x that are not zero",
-    "objective_reference_seconds": "time of the reference loop at this point",
+    REFERENCE: "time of the reference loop at this point",
     "objective_family": "family of the method, a number",
     "objective_tuning": "whether its options were set by hand",
+    "objective_errors_only": "1 for packages that solve another problem",
     ASKED: "repetitions that were asked for",
     SPENT: "wall clock of the whole figure in seconds",
+    BUDGET: "what it was allowed to take",
+    SHARED: "whether several curves were measured at a time",
     "benchmark-commit": "commit of this repository",
     "benchmark-kernels": "hash of the sources of kernels",
     "benchmark-curves": "hash of the sources of curves",
@@ -112,71 +124,89 @@ def _points(own):
     """Places of the points of a run that say when it got where, and of others evenly spread."""
     gaps, places = own[GAP].to_numpy(), set(thinned(len(own), POINTS))
     for target in GAPS:
-        reached = (gaps <= target).nonzero()[0]
-        places.update(reached[:1])
-    places.add(gaps.argmin())
-    places.add(own["objective_value"].to_numpy().argmin())
-    places.add(own["objective_dual"].to_numpy().argmax())
-    if "objective_test_error" in own:
-        places.update(own["objective_test_error"].notna().to_numpy().nonzero()[0][-1:])
+        places.update((gaps <= target).nonzero()[0][:1])
+    for values in (gaps, own["objective_value"].to_numpy(), -own["objective_dual"].to_numpy()):
+        if np.isfinite(values).any():
+            places.add(int(np.nanargmin(values)))
+    if ERROR in own:
+        places.update(own[ERROR].notna().to_numpy().nonzero()[0])
     return sorted(places)
-
-
-def verdicts_of(frame):
-    """What ``verdicts.json`` has of a frame."""
-    return as_json(judge(frame))
 
 
 def add(files, folder, apart=None):
     """Put result files into an archive, under their own names; returns the files written.
 
-    `apart` is the name of a folder in it, for runs apart. A ValueError says what a file lacks.
-    One that gave other verdicts once it was cut would be refused too.
+    `apart` is the name of a folder in it, for runs apart. A ValueError says what a file lacks,
+    before any is written. One that gave other verdicts once it was cut would be refused too.
     """
-    folder = Path(folder)
+    folder, files = Path(folder), [Path(file) for file in files]
     if apart is not None and not FOLDER.fullmatch(apart):
         raise ValueError(f"a folder's name has small letters, digits, - and _, got {apart!r}")
-    index, written = read_index(folder), []
-    for file in map(Path, files):
+    for file in files:
         if not FILE.fullmatch(file.stem):
             raise ValueError(f"{file.name}: an archived file has a name such as figure1.parquet")
-        frame = read_results([file])
-        entry = _origin(frame, file)
-        made = cut(frame)
-        made.attrs = dict(frame.attrs)
-        if verdicts_of(made) != verdicts_of(frame):
-            raise ValueError(f"{file}: its verdicts are others once it is cut; this is a defect")
-        name = "/".join(filter(None, (apart, f"{file.stem}.parquet")))
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made.attrs = {}
-        made.to_parquet(target, compression="zstd", index=False)
-        index[name] = entry | _seal(target)
-        written.append(target)
+        if [other.stem for other in files].count(file.stem) > 1:
+            raise ValueError(f"several files are called {file.name}; name one")
+    made = {"/".join(filter(None, (apart, f"{file.stem}.parquet"))): _archived(file)
+            for file in files}
+    index = read_index(folder)
+    for name, (content, entry) in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / name, content)
+        index[name] = entry
     text = json.dumps(dict(sorted(index.items())), indent=1) + "\n"
     write_whole(folder / INDEX, text.encode())
-    return written
+    return [folder / name for name in made]
+
+
+def _archived(file):
+    """What an archive has of a file: its bytes and its entry in the index."""
+    frame = read_results([file])
+    entry, content = _origin(frame, file), io.BytesIO()
+    # Also the runs that diverged.
+    cut(pd.read_parquet(file)).to_parquet(content, compression="zstd", index=False)
+    with tempfile.TemporaryDirectory() as other:
+        again = Path(other) / file.name
+        again.write_bytes(content.getvalue())
+        if _verdicts(again) != _verdicts(file):
+            raise ValueError(f"{file}: its verdicts are others once it is cut; this is a defect")
+    return content.getvalue(), entry | _seal(content.getvalue())
+
+
+def _verdicts(file):
+    return as_json(judge(read_results([file])))
 
 
 def _origin(frame, file):
-    """An entry of the index, without what seals the file."""
-    lacking = [name for name in (*ORIGIN.values(), *WHEN)
+    """An entry of the index, without what seals the file; a ValueError if it cannot be one."""
+    lacking = [name for name in (*ORIGIN.values(), *WHEN, SHARED, REFERENCE)
                if name not in frame or frame[name].isna().any()]
     if lacking:
         raise ValueError(
             f"{file} does not say where it comes from: {', '.join(lacking)} missing; files of "
             "`python -m benchmark_dspdc figures` and `run` do"
         )
-
-    def told(column):
-        values = list(dict.fromkeys(frame[column].tolist()))
-        return values[0] if len(values) == 1 else values
+    found = {name: list(dict.fromkeys(frame[column].tolist())) for name, column in ORIGIN.items()}
+    for name, values in found.items():
+        if len(values) > 1 and name != "commit":
+            raise ValueError(f"{file} was measured with several of {name}: "
+                             f"{', '.join(map(str, values))}")
+    if any(str(commit).endswith("+") for commit in found["commit"]):
+        raise ValueError(f"{file} was measured with edits that no commit has")
+    if (frame[SHARED] != "no").any():
+        raise ValueError(f"{file} was measured with several curves at a time")
+    primal, dual = frame["objective_value"], frame["objective_dual"]
+    gap = (primal - dual) / primal.abs().clip(lower=1.0)
+    if not np.allclose(frame[GAP], gap, rtol=1e-6, atol=1e-12):
+        raise ValueError(f"{file} has gaps that are not those of its primal and dual values")
     seeds = frame.groupby(RUN[:3])["idx_rep"].nunique()
-    return {name: told(column) for name, column in ORIGIN.items()} | dict(
-        date=str(frame["run_date"].max())[:10], wall_seconds=_wall_seconds(frame),
-        problems=int(frame.groupby(PROBLEM).ngroups), curves=len(seeds),
-        seeds=[int(seeds.min()), int(seeds.max())],
-    )
+    wall = _wall_seconds(frame)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()} | {
+        "date": str(frame["run_date"].max())[:10],
+        "budget_seconds": round(float(frame[BUDGET].max())) if BUDGET in frame else wall,
+        "wall_seconds": wall, "problems": int(frame.groupby(PROBLEM).ngroups),
+        "curves": len(seeds), "seeds": [int(seeds.min()), int(seeds.max())],
+    }
 
 
 def _wall_seconds(frame):
@@ -187,8 +217,7 @@ def _wall_seconds(frame):
     return round((ended.max() - begun.min()).total_seconds())
 
 
-def _seal(file):
-    content = Path(file).read_bytes()
+def _seal(content):
     return dict(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
@@ -212,26 +241,26 @@ def check(folder):
     index = read_index(folder)
     there = {os.path.relpath(file, folder).replace(os.sep, "/")
              for file in folder.rglob("*.parquet")}
-    wrong = [f"{name} is not in {INDEX}; add it with the command" for name in there - index.keys()]
-    wrong += [f"{name} is in {INDEX} and there is no such file" for name in index.keys() - there]
+    wrong = [f"{name} is not in {INDEX}; add it with the command"
+             for name in sorted(there - index.keys())]
+    wrong += [f"{name} is in {INDEX} and there is no such file"
+              for name in sorted(index.keys() - there)]
     size = sum((folder / name).stat().st_size for name in there)
     if size > MAX_BYTES:
         wrong.append(f"the archive has {size:,} bytes, allowed are {MAX_BYTES:,}")
     for name in sorted(there & index.keys()):
         entry, file = index[name], folder / name
-        if {key: entry.get(key) for key in ("bytes", "sha256")} != _seal(file):
+        if {key: entry.get(key) for key in ("bytes", "sha256")} != _seal(file.read_bytes()):
             wrong.append(f"{name} is not the file that was archived: its checksum differs")
             continue
         try:
             frame = read_results([file])
-            origin = _origin(frame, file)
+            origin = _origin(frame, name)
         except ValueError as error:
-            wrong.append(f"{name}: {error}")
+            wrong.append(str(error))
             continue
         wrong += [f"{name}: {key} is {entry.get(key)} in {INDEX} and {value} in the file"
                   for key, value in origin.items() if entry.get(key) != value]
         wrong += [f"{name}: column {column} is not one of an archive"
                   for column in frame.columns if column not in COLUMNS]
-        if "+" in str(origin["commit"]):
-            wrong.append(f"{name}: measured with edits that no commit has")
     return [shown(sentence) for sentence in wrong]

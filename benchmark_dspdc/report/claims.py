@@ -94,8 +94,26 @@ class Comparison(NamedTuple):
     ratio_high: float | None = None
     passes_ratio: float | None = None
     seeds: int = 0
-    #: The DSPDC, or in figure 2 the SPDC, that is said to be faster; empty where none was run.
+    #: The DSPDC, or in figure 2 the SPDC, that is compared; empty where none was run.
     solver: str = ""
+    #: What the paper says of it: "faster", "slower", "tie" or "similar".
+    wanted: str = "faster"
+
+    @property
+    def won(self):
+        """Whether it was faster, or needed less, whatever the paper says."""
+        if self.wanted == "faster":
+            return self.outcome == HOLDS
+        return self.ratio_low is not None and self.ratio_low > 1.0
+
+    @property
+    def between(self):
+        """The least and the largest that the ratio can be; NaN where nothing is known."""
+        if self.ratio is not None:
+            return self.ratio, self.ratio
+        if self.ratio_low is None and self.ratio_high is None:
+            return math.nan, math.nan
+        return self.ratio_low or 0.0, self.ratio_high or math.inf
 
 
 class Finding(NamedTuple):
@@ -266,14 +284,17 @@ def judge(frame):
     ]
 
 
+#: How ``verdicts.json`` and the documents call outcomes.
+WORDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
+
+
 def as_json(verdicts):
     """What ``verdicts.json`` has: every claim with all its comparisons."""
-    words = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
     return dict(claims=[
         dict(
             id=verdict.key, claim=verdict.claim, where=verdict.place, form=verdict.form,
-            verdict=words[verdict.outcome], comparisons=[
-                row._replace(outcome=words[row.outcome])._asdict()
+            verdict=WORDS[verdict.outcome], comparisons=[
+                row._replace(outcome=WORDS[row.outcome])._asdict()
                 for finding in verdict.findings for row in finding.comparisons
             ],
         ) for verdict in verdicts
@@ -285,8 +306,12 @@ def rows_of(verdict, rival=None):
     rows = [row for finding in verdict.findings for row in finding.comparisons]
     if rival is None:
         return rows
-    return [row for row in rows if method_word(row.rival) == rival
-            and method_word(row.solver) in ("", "DSPDC")]
+    return [row for row in rows if method_word(row.rival) == rival and is_of_dspdc(row)]
+
+
+def is_of_dspdc(row):
+    """Whether a comparison is of a DSPDC, or would be."""
+    return method_word(row.solver) in ("", "DSPDC")
 
 
 def method_word(name):
@@ -359,7 +384,7 @@ def ratios(problem, fast, slow):
         if eigs in one and (one[eigs] > 0.0).all():
             work = other[eigs] / one[eigs]
         found.append(_ratio(gap, every)._replace(
-            bound=bound, passes=float(passes.median()),
+            bound=bound, passes=float(np.median(passes)),
             work_low=_ratio(gap, work).low if work.notna().all() else math.nan,
         ))
     return tuple(found)
@@ -393,7 +418,8 @@ def _compared(problem, fast, slow, wanted, lost):
         ratio = known.get(gap)
         if ratio is None:
             reason = _too_early(problem, fast, slow, gap)
-            found.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast))
+            found.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast,
+                                    wanted=wanted))
             continue
         outcome, reason = _outcome(ratio, wanted), ""
         if outcome == HOLDS and lost:
@@ -406,6 +432,7 @@ def _compared(problem, fast, slow, wanted, lost):
             ratio.low if ratio.bound in ("", AT_LEAST) else None,
             ratio.high if ratio.bound in ("", AT_MOST) else None,
             ratio.passes if math.isfinite(ratio.passes) else None, ratio.seeds, fast,
+            wanted,
         ))
     return tuple(found), tuple(
         ratio for ratio, row in zip(map(known.get, GAPS), found, strict=True)
@@ -583,6 +610,8 @@ def _figure_4(there, form):
         finding for problem in chosen
         for finding in _against(problem, "spdc", "sdca", form=form, pairs=PAIRS_4)
     ]
+    if not chosen:
+        findings.append(_unknown("aloi_like (for aloi)", NOT_RUN, RIVALS, _pairs(form, PAIRS_4)))
     if not any(problem.data.get("source") == "aloi" for problem in chosen):
         findings.append(_unknown("aloi", NO_DATA, RIVALS, _pairs(form, PAIRS_4)))
     return findings
@@ -595,7 +624,7 @@ def _dense(there, form):
         finding for problem in there
         if problem.data.get("materialize") is True or problem.kind == "Bundled"
         for finding in _against(problem, "spdc", wanted="slower", chosen=in_part)
-    ] or [_unknown("dense A")]
+    ] or [_unknown("dense A", rivals=RIVALS[:1])]
 
 
 def _eigendecompositions(there, form):
@@ -617,7 +646,7 @@ def _eigendecompositions(there, form):
             if same:
                 count = max(1, round(q * p)) if is_share else q
                 findings.append(_work_of(problem, name, same[0], count / p))
-    return findings or [_unknown("matrix problems")]
+    return findings or [_unknown("matrix problems", rivals=RIVALS[:1])]
 
 
 def _is_size(value):
@@ -658,15 +687,17 @@ def _work_of(problem, fast, slow, share):
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
     good = [done <= 1.1 * share and 1 / SIMILAR <= r.median <= SIMILAR for r in found]
     known = dict(zip([r.gap for r in found], zip(found, good, strict=True), strict=True))
-    setting, rows = f"{problem.setting}, {fast}", []
+    options = method_of(fast)[1]
+    setting, rows = _with_sizes(problem.setting, (options["m"], options["q"])), []
     for gap in GAPS:
         if gap not in known:
             reason = _too_early(problem, fast, slow, gap)
-            rows.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast))
+            rows.append(Comparison(setting, slow, gap, UNKNOWN, reason, solver=fast,
+                                   wanted="similar"))
             continue
         r, fine = known[gap]
         rows.append(Comparison(setting, slow, gap, HOLDS if fine else FAILS, "", r.median, r.low,
-                               r.high, None, r.seeds, fast))
+                               r.high, None, r.seeds, fast, "similar"))
     outcome = UNKNOWN if not good else HOLDS if all(good) else FAILS
     return Finding(problem.setting, variant, outcome, tuple(found),
                    f"{text}; ratios are of iterations", tuple(rows),
@@ -697,7 +728,7 @@ def _condition(there, form):
                 finding._replace(reason=f"{text}. {finding.reason}".strip())
                 for finding in _against(problem, "spdc", form=PARTITIONS)
             ]
-    return findings or [_unknown("matrix risk")]
+    return findings or [_unknown("matrix risk", rivals=RIVALS[:1])]
 
 
 def _tables(there, form):

@@ -13,13 +13,14 @@ import numpy as np
 from ..engine.cache_dirs import write_whole
 from .archive import COLUMNS, read_index
 from .claims import (
-    FAILS,
     FORMS,
     HOLDS,
     NO_DATA,
     SELF_TUNED,
     UNKNOWN,
+    WORDS,
     form_of,
+    is_of_dspdc,
     judge,
     method_word,
     rows_of,
@@ -33,9 +34,6 @@ DOCUMENTS = ("README.md", "docs/claims.md", "results/README.md")
 
 PART = re.compile(r"(<!-- archive: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
-#: Words for verdicts.
-WORDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
-
 
 #: The folder of the archive with every method on problems of all kinds, and what those are
 #: called, by their data sets.
@@ -48,15 +46,18 @@ KINDS = {
     "Metric learning": ("MTLMNN",),
 }
 
+#: The solver that chooses a method.
+AUTO = "Auto"
+
 #: In the field a curve ends at so many times the fastest one's time, and counts as that.
 CUT = 5.0
 
 
 def archived_frame(folder, apart=None):
-    """The rows of an archive's own files, or of those in one of its folders."""
+    """The rows of an archive's own files, or of those in one of its folders; None without any."""
     files = [Path(folder) / name for name in read_index(folder)
              if name.rpartition("/")[0] == (apart or "")]
-    return read_results(files)
+    return read_results(files) if files else None
 
 
 def fill_documents(folder):
@@ -103,43 +104,41 @@ def parts(verdicts, index, field):
     return made
 
 
-def bounded(row):
-    """A word and the ratio of a comparison, or a bound on it; None if there is neither."""
-    if row.ratio is not None:
-        return "", row.ratio
-    if row.ratio_low is not None and row.ratio_high is not None:
-        return "about ", float(np.sqrt(row.ratio_low * row.ratio_high))
-    if row.ratio_low is not None:
-        return "over ", row.ratio_low
-    return None if row.ratio_high is None else ("under ", row.ratio_high)
-
-
 def _table(head, rows):
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def _counted(rows):
-    """How many of the decided comparisons hold, and the median ratio, for a cell."""
-    decided = [row for row in rows if row.outcome != UNKNOWN]
-    if not decided:
-        return "undecided"
-    holds = sum(row.outcome == HOLDS for row in decided)
-    text = f"{holds} of {len(decided)}"
-    text = f"**{text}**" if holds == len(decided) else text
-    known = sorted(filter(None, map(bounded, decided)), key=lambda found: found[1])
-    if known:
-        sign, middle = known[len(known) // 2]
-        text += f", {sign}{_short(middle)}"
-    return text
 
 
 def _short(ratio):
     return f"{ratio:.2g}" if ratio < 10.0 else f"{ratio:.0f}"
 
 
+def _told(low, high):
+    """A ratio that lies between two numbers, in words; empty if nothing is known."""
+    if np.isnan(low) or (low == 0.0 and np.isinf(high)):
+        return ""
+    if low == high:
+        return _short(low)
+    if np.isinf(high):
+        return f"over {_short(low)}"
+    return f"under {_short(high)}" if low == 0.0 else f"{_short(low)} to {_short(high)}"
+
+
+def _counted(rows):
+    """How many of the decided comparisons are won, and the median ratio, for a cell."""
+    decided = [row for row in rows if row.outcome != UNKNOWN]
+    if not decided:
+        return "undecided"
+    won = sum(row.won for row in decided)
+    text = f"{won} of {len(decided)}"
+    text = f"**{text}**" if won == len(decided) else text
+    known = [row.between for row in decided if not np.isnan(row.between[0])]
+    middle = _told(*np.median(known, axis=0)) if known else ""
+    return f"{text}, {middle}" if middle else text
+
+
 def _answer(by):
-    """For each figure and rival how many comparisons hold, by the form of DSPDC."""
+    """For each figure and rival how many comparisons DSPDC wins, by its form."""
     rows = []
     for key, about in ABOUT.items():
         for rival in ("SPDC", "SDCA"):
@@ -149,11 +148,19 @@ def _answer(by):
 
 
 def _overview(verdicts):
-    return _table(["claim", "DSPDC", "verdict", "comparisons that hold, median ratio"], [
-        [f"[{verdict.place}](#{verdict.place.replace(' ', '-').replace('.', '')})",
-         verdict.form or "-", WORDS[verdict.outcome], _counted(rows_of(verdict))]
-        for verdict in verdicts
-    ])
+    rows = []
+    for verdict in verdicts:
+        found = [row for row in rows_of(verdict) if row.outcome != UNKNOWN]
+        holds = sum(row.outcome == HOLDS for row in found)
+        anchor = verdict.place.replace(" ", "-").replace(".", "")
+        rows.append([f"[{verdict.place}](#{anchor})", verdict.form or "-",
+                     WORDS[verdict.outcome], f"{holds} of {len(found)}"])
+    return _table(["claim", "DSPDC", "verdict", "comparisons that hold"], rows)
+
+
+def _peers(field):
+    family = field.groupby("solver_name")["objective_family"].last()
+    return family.index[family == FAMILIES.index("peer")]
 
 
 def regrets(field, target=1e-6):
@@ -162,28 +169,27 @@ def regrets(field, target=1e-6):
     Medians over the repetitions. Solvers of other packages are compared, but are not the best.
     """
     seconds = medians(to_targets(field, [target]))[f"seconds to {target:.0e}"].unstack()
-    last = field.groupby("solver_name")["objective_family"].last()
-    ours = seconds.columns.difference(last.index[last == FAMILIES.index("peer")])
-    best = seconds[ours.drop("Auto", errors="ignore")].min(axis=1)
-    seconds = seconds.loc[np.isfinite(best)]
-    return seconds.div(best, axis=0).clip(upper=CUT)
+    best = seconds.drop(columns=[*_peers(field), AUTO], errors="ignore").min(axis=1)
+    return seconds[np.isfinite(best)].div(best[np.isfinite(best)], axis=0).clip(upper=CUT)
 
 
 def _which(field):
     """For each kind of problem the two methods that come closest to the best in hindsight."""
+    if field is None:
+        return "No run of all methods is archived."
     regret = regrets(field)
     words = [dataset.partition("[")[0] for dataset, _ in regret.index]
-    peers = field.groupby("solver_name")["objective_family"].last() == FAMILIES.index("peer")
     lines = []
     for kind, names in KINDS.items():
-        own = regret[[word in names for word in words]]
         # A solver that a problem skips says nothing of the kind.
-        means = np.exp(np.log(own.dropna(axis=1)).mean()).sort_values()
-        methods = means[[name != "Auto" and not peers[name] for name in means.index]]
-        first, second = (f"{_called(name)} ({_short(value)})"
-                         for name, value in list(methods.items())[:2])
-        lines.append(f"* **{kind}:** {first}, then {second}; `solve(problem)` "
-                     f"{_short(means['Auto'])}. {len(own)} problems.")
+        own = regret[[word in names for word in words]].dropna(axis=1)
+        means = np.exp(np.log(own).mean()).sort_values()
+        told = [f"{_called(name)} ({_short(value)})"
+                for name, value in means.drop([*_peers(field), AUTO], errors="ignore").items()]
+        if told:
+            auto = f"; `solve(problem)` {_short(means[AUTO])}" if AUTO in means else ""
+            lines.append(f"* **{kind}:** {', then '.join(told[:2])}{auto}. "
+                         f"{len(own)} problems.")
     return "\n".join(lines)
 
 
@@ -192,17 +198,22 @@ def _called(name):
     word, options = parse(name)
     m, own = options.get("m"), form_of(options) == SELF_TUNED
     if word == "DSPDC":
-        return "self-tuned DSPDC" if own else "DSPDC with the paper's steps"
+        return "self-tuned DSPDC" if own else "DSPDC, the paper's steps"
     if not isinstance(m, float):
         return word
     return f"{word} with all rows" if m == 1.0 else f"{word} with m = {m:g} n"
 
 
 def decided_counts(verdicts):
-    """Of all comparisons: how many are decided, undecided, and without data."""
-    rows = [row for verdict in verdicts for row in rows_of(verdict)]
-    outcomes = [row.outcome for row in rows]
-    lacking = sum(row.reason == NO_DATA for row in rows)
+    """Of all comparisons, each once: how many are decided, undecided, and without data."""
+    rows = {}
+    for verdict in verdicts:
+        for row in rows_of(verdict):
+            # Section 5.2 has some of figure 3's.
+            own = () if row.solver and row.wanted == "faster" else (verdict.key, verdict.form)
+            rows.setdefault((row.setting, row.solver, row.rival, row.gap, *own), row)
+    outcomes = [row.outcome for row in rows.values()]
+    lacking = sum(row.reason == NO_DATA for row in rows.values())
     unknown = outcomes.count(UNKNOWN) - lacking
     return len(rows) - unknown - lacking, unknown, lacking
 
@@ -219,8 +230,9 @@ def ratio_table(verdict):
     table = {}
     for row in rows_of(verdict):
         if row.reason != NO_DATA:
-            one, over = method_word(row.solver), method_word(row.rival)
-            over = over if one in ("", "DSPDC") else f"{one} over {over}"
+            over = method_word(row.rival)
+            if not is_of_dspdc(row):
+                over = f"{method_word(row.solver)} over {over}"
             table.setdefault((row.setting, over), {})[row.gap] = row
     settings = _without_common([setting for setting, _ in table])
     return _table(["setting", "over", *map(label, GAPS)], [
@@ -231,13 +243,12 @@ def ratio_table(verdict):
 
 def _cell(row):
     """A ratio with its spread over the seeds, or a bound; a dash where undecided."""
-    if row is None or row.outcome == UNKNOWN or bounded(row) is None:
+    if row is None or row.outcome == UNKNOWN:
         return "-"
+    text = _told(*row.between) or "differs by seed"
     if row.ratio is None:
-        sign, bound = bounded(row)
-        return f"{sign}{_short(bound)}"
-    low, high = _short(row.ratio_low), _short(row.ratio_high)
-    return f"{_short(row.ratio)} ({low} to {high})"
+        return text
+    return f"{text} ({_short(row.ratio_low)} to {_short(row.ratio_high)})"
 
 
 def _without_common(settings):

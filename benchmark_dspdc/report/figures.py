@@ -189,15 +189,13 @@ def answer_picture(verdicts, file):
 
 def _dot(panel, row, at, color):
     """A ratio with its spread, or a triangle for a bound on it."""
-    look = dict(color=color, markersize=6, alpha=0.75, linestyle="", markeredgewidth=0)
+    low, high = row.between
     if row.ratio is not None:
         panel.plot([row.ratio_low, row.ratio_high], [at, at], color=color, linewidth=1.2,
                    alpha=0.5)
-        panel.plot([row.ratio], [at], marker="o", **look)
-    elif row.ratio_low is not None and row.ratio_high is None:
-        panel.plot([row.ratio_low], [at], marker=">", **look)
-    elif row.ratio_high is not None and row.ratio_low is None:
-        panel.plot([row.ratio_high], [at], marker="<", **look)
+    mark = "o" if row.ratio is not None else ">" if np.isinf(high) else "<"
+    panel.plot([high if mark == "<" else low], [at], marker=mark, color=color, markersize=6,
+               alpha=0.75, linestyle="", markeredgewidth=0)
 
 
 def _chosen(rows):

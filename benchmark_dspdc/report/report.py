@@ -32,7 +32,7 @@ def write_report(files, folder, console=None, notes=(), quiet=False, archived=()
     console = console or Console()
     frame = read_results(files)
     if archived:
-        frame = beside(frame, read_results(archived))
+        frame = beside(frame, [read_results([file]) for file in archived])
     frame.attrs["notes"] = [*notes, *frame.attrs["notes"]]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

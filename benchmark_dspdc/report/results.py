@@ -17,6 +17,9 @@ PASSES, EIGENDECOMPOSITIONS = "objective_passes", "objective_eigendecompositions
 ITERATIONS = "objective_iterations"
 GAP = "objective_relative_gap"
 
+#: The hash of the sources of the methods and data.
+CURVES = "benchmark-curves"
+
 #: Seconds of the loop that stands for the machine's speed, and times as multiples of it, which
 #: frames of two machines have.
 REFERENCE, LOOPS = "objective_reference_seconds", "reference_loops"
@@ -139,46 +142,58 @@ def read_results(files, maybe_empty=False):
     return frame
 
 
-def beside(own, archived):
-    """The rows of `own` and, on its problems, those of an archive, on one scale of time.
+def beside(own, archives):
+    """The rows of `own` and, on its problems, those of archived frames, on one scale of time.
 
     Archived seconds become those that they would be where `own` was measured, by the reference
-    loop that both have measured; the column `LOOPS` has times as multiples of that loop. A solver
-    that both have on a problem is taken from `own`. Sentences in the notes say what matches.
+    loop that all have measured; the column `LOOPS` has times as multiples of that loop. A solver
+    that several have on a problem is taken from `own`, else from the first. Sentences in the notes
+    say what matches.
     """
-    for frame, name in ((own, "your file"), (archived, "the archive")):
-        if REFERENCE not in frame or not (frame[REFERENCE] > 0.0).any():
-            raise ValueError(f"{name} has no {REFERENCE}, by which times of machines are compared")
-    here, there = (frame[REFERENCE][frame[REFERENCE] > 0.0].median() for frame in (own, archived))
-    mine, theirs = (dict.fromkeys(key for key, _ in problems(frame)) for frame in (own, archived))
-    common = [key for key in mine if key in theirs]
+    here, mine = _loop(own, "your file"), dict.fromkeys(key for key, _ in problems(own))
+    own = own.assign(**{LOOPS: own["time"] / here})
+    if any(ASKED in archived for archived in archives):
+        own[ASKED] = float(own["idx_rep"].nunique())
+    frame, notes, there = own, [], {}
+    for archived in archives:
+        loop = _loop(archived, "the archive")
+        there |= dict.fromkeys(key for key, _ in problems(archived))
+        kept = archived[_keys(archived, PROBLEM).isin(list(mine))]
+        again = _keys(kept, NAMES).isin(_keys(frame, NAMES))
+        if again.any():
+            names = ", ".join(dict.fromkeys(kept[again]["solver_name"]))
+            notes.append(f"not taken from the archive, as your file has it: {names}")
+        kept = kept[~again]
+        frame = pd.concat([frame, kept.assign(**{
+            LOOPS: kept["time"] / loop, "time": kept["time"] * (here / loop)})], ignore_index=True)
+        notes.append(f"archived times are multiplied by {here / loop:.2f}: the reference loop "
+                     f"took {1e6 * loop:.1f} us there and {1e6 * here:.1f} us here")
+        if len({value for one in (own, archived) for value in one.get(CURVES, ())}) > 1:
+            notes.append("the archive was measured with other sources of the methods")
+    common = [key for key in mine if key in there]
     if not common:
         raise ValueError(
             "no problem of your file is in the archive. It has: "
-            + "; ".join(f"{data}, {objective}" for data, objective in list(theirs)[:6])
-            + (f" and {len(theirs) - 6} more" if len(theirs) > 6 else "")
+            + "; ".join(f"{data}, {objective}" for data, objective in list(there)[:6])
+            + (f" and {len(there) - 6} more" if len(there) > 6 else "")
         )
-
-    def keys(frame, columns):
-        return pd.MultiIndex.from_frame(frame[columns])
-    kept = archived[keys(archived, PROBLEM).isin(common)]
-    again = keys(kept, NAMES).isin(keys(own, NAMES))
-    notes = [f"beside the archive on {', '.join(titles(common).values())}"]
-    if alone := [key for key in mine if key not in theirs]:
-        notes.append(f"not in the archive: {', '.join(titles(alone).values())}")
-    if again.any():
-        names = dict.fromkeys(kept[again]["solver_name"])
-        notes.append(f"taken from your file and not from the archive: {', '.join(names)}")
-    notes.append(f"archived times are multiplied by {here / there:.2f}: the reference loop took "
-                 f"{1e6 * there:.1f} us there and {1e6 * here:.1f} us here")
-    kept = kept[~again]
-    frame = pd.concat([
-        own.assign(**{LOOPS: own["time"] / here}),
-        kept.assign(**{LOOPS: kept["time"] / there, "time": kept["time"] * (here / there)}),
-    ], ignore_index=True)
+    notes.insert(0, f"beside the archive on {', '.join(titles(common).values())}")
+    if alone := [key for key in mine if key not in there]:
+        notes.insert(1, f"not in the archive: {', '.join(titles(alone).values())}")
     frame.attrs["notes"] = [*map(shown, notes), *own.attrs.get("notes", ())]
     frame.attrs["diverged"] = own.attrs.get("diverged", [])
     return frame
+
+
+def _keys(frame, columns):
+    return pd.MultiIndex.from_frame(frame[columns])
+
+
+def _loop(frame, name):
+    """Seconds of the reference loop, the median over a frame."""
+    if REFERENCE not in frame or not (frame[REFERENCE] > 0.0).any():
+        raise ValueError(f"{name} has no {REFERENCE}, by which times of machines are compared")
+    return frame[REFERENCE][frame[REFERENCE] > 0.0].median()
 
 
 def diverged(frame):
