@@ -68,7 +68,7 @@ TOL = min(GAPS)
 #: Time for the slower one of two, over that of the faster, with some room for noise; how much
 #: more both get where neither is there and no curve says what it needs; room over what a curve
 #: says; and how many times what it had a curve is given at most.
-TWICE, MORE, ROOM, MOST = 2.1, 4.0, 1.3, 16.0
+TWICE, MORE, ROOM, MOST = 2.1, 4.0, 1.3, 4.0
 
 #: Repetitions of every curve, and of two whose ratio is within `CLOSE` of one.
 SEEDS, MORE_SEEDS, CLOSE = 3, 5, 1.2
