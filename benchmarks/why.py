@@ -5,6 +5,9 @@
 For each figure of the paper one of its settings. Each line of a picture changes one thing more:
 blocks, constant, order, steps, block sizes, the primal weight. Time and passes to a gap are shown
 as multiples of SDCA's with the same m. Pictures go to DIR, docs/ by default; tables are printed.
+
+Two more pictures: `eigendecompositions`, what q does on matrices (section 6.3), and `tables`,
+the costs of tables 1 and 2, predicted and in the archive.
 """
 
 import argparse
@@ -20,7 +23,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmark_dspdc import solve
-from benchmark_dspdc.bench.named_problems import load_targets
+from benchmark_dspdc.bench.named_problems import benchmark_folder, load_targets
+from benchmark_dspdc.report.results import (
+    EIGENDECOMPOSITIONS,
+    NAMES,
+    PASSES,
+    label,
+    read_results,
+    to_targets,
+)
+from benchmark_dspdc.theory.steps import iterations_per_nat
 
 SEEDS = (0, 1, 2)
 
@@ -125,12 +137,78 @@ def draw(setting, found, file):
             if not np.isfinite(value):
                 bar.set(hatch="//", alpha=0.35)
             text = f"{value:.2g}" if np.isfinite(value) else "not reached"
-            panel.annotate(text, (bar.get_width(), bar.get_y() + 0.4), xytext=(3, 0),
-                           textcoords="offset points", va="center", fontsize=9)
-        panel.axvline(1.0, color="0.3", linewidth=1.0)
+            panel.annotate(text, (bar.get_width(), bar.get_y() + 0.4), xytext=(4, 0),
+                           textcoords="offset points", va="center", fontsize=9,
+                           bbox=dict(facecolor="white", edgecolor="none", pad=1.0))
+        panel.axvline(1.0, color="0.3", linewidth=1.0, zorder=0)
         panel.set(xscale="log", xlabel=word, xlim=(0.5 * min(known.min(), 1.0), 4.0 * edge))
         panel.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"{setting.title}, to {setting.tol:g}")
+    figure.suptitle(f"{setting.title}, to {label(setting.tol)}")
+    figure.savefig(file, dpi=100)
+    plt.close(figure)
+
+
+def draw_eigendecompositions(file):
+    """Iterations and eigendecompositions over q: measured, and by Theorem 1."""
+    setting = next(one for one in SETTINGS if one.name == "figure3")
+    objective = f"ERM[loss=smoothed_hinge,{setting.constants}]"
+    problem = next(load_targets(setting.dataset, objective)).problem
+    (n, p), m, qs = problem.shape, 50, (1, 2, 5, 10, 20, 50, 100)
+    found = []
+    for q in qs:
+        runs = [solve(problem, "dspdc", tol=setting.tol, seed=seed, max_seconds=setting.most,
+                      m=m, q=q, **PAPER) for seed in SEEDS]
+        rate = runs[0].info["Lambda"] / (problem.lam * problem.gamma * n)
+        iterations = np.median([run.history.iterations.iloc[-1] for run in runs])
+        found.append((iterations, iterations * q, iterations_per_nat(n / m, p / q, rate)))
+        print(f"  q = {q}: {iterations:.0f} iterations, {iterations * q:.0f} eigendecompositions",
+              flush=True)
+    iterations, eigs, predicted = np.array(found).T
+    figure, panel = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
+    for values, text, look in (
+        (iterations / iterations[-1], "iterations", "o-"),
+        (predicted / predicted[-1], "iterations by Theorem 1", "o:"),
+        (eigs / eigs[-1], "eigendecompositions", "s-"),
+    ):
+        panel.plot(qs, values, look, label=text,
+                   color="#D55E00" if text.startswith("eigen") else "#0072B2")
+    panel.axhline(1.0, color="0.3", linewidth=1.0)
+    panel.set(xscale="log", yscale="log", xlabel="q of p = 100 matrices an iteration",
+              ylabel="multiples of q = p", title=f"matrix risk, d = 100, m = {m}, to 1e-4")
+    panel.set_xticks(qs, qs)
+    panel.minorticks_off()
+    panel.legend(frameon=False)
+    figure.savefig(file, dpi=100)
+    plt.close(figure)
+
+
+def draw_tables(file):
+    """Predicted and measured costs of all methods at (q, m) = (1, 1), from the archive."""
+    frame = read_results([benchmark_folder() / "results" / "tables.parquet"])
+    figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained")
+    for panel, (name, rows) in zip(panels, frame.groupby("dataset_name", sort=False),
+                                   strict=True):
+        first = rows.groupby("solver_name").first()
+        target = 1e-6 if name.startswith("Factorized") else 1e-2
+        runs = to_targets(rows, [target]).groupby(NAMES).median().droplevel([0, 1])
+        cost = first["objective_pass_cost"] * runs[f"{PASSES.removeprefix('objective_')} to "
+                                                   f"{target:.0e}"]
+        eigs = f"{EIGENDECOMPOSITIONS.removeprefix('objective_')} to {target:.0e}"
+        if eigs in runs:
+            cost = cost + first["objective_eigendecomposition_cost"] * runs[eigs]
+        known = cost[(cost > 0.0) & (first["objective_predicted_cost"] > 0.0)]
+        for solver, value in known.items():
+            x = first.loc[solver, "objective_predicted_cost"]
+            panel.plot([x], [value], "o", color="#0072B2")
+            panel.annotate(solver.partition("[")[0], (x, value), xytext=(4, 3),
+                           textcoords="offset points", fontsize=9)
+        ends = first.loc[known.index, "objective_predicted_cost"]
+        scale = np.exp(np.median(np.log(known / ends)))
+        panel.plot([ends.min(), ends.max()], [scale * ends.min(), scale * ends.max()], ":",
+                   color="0.4")
+        panel.set(xscale="log", yscale="log", xlabel="multiply-adds, predicted by the rates",
+                  ylabel=f"multiply-adds, measured, to {label(target)}",
+                  title=name.partition("[")[0])
     figure.savefig(file, dpi=100)
     plt.close(figure)
 
@@ -146,7 +224,8 @@ def table(found):
 
 
 def main():
-    known = [setting.name for setting in SETTINGS]
+    more = {"eigendecompositions": draw_eigendecompositions, "tables": draw_tables}
+    known = [setting.name for setting in SETTINGS] + list(more)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}")
     parser.add_argument("-o", "--output", type=Path, default=Path("docs"), metavar="DIR")
@@ -164,6 +243,10 @@ def main():
         print(table(found), flush=True)
         if options.json:
             options.json.write_text(json.dumps(made, indent=1))
+    for name, drawn in more.items():
+        if not options.names or name in options.names:
+            print(name, flush=True)
+            drawn(options.output / f"why_{name}.png")
 
 
 if __name__ == "__main__":

@@ -679,10 +679,12 @@ def _work_of(problem, fast, slow, share):
         return problem.unknown("no eigendecompositions to compare", variant)
     done = mine / theirs
     one, other = problem.runs.loc[fast], problem.runs.loc[slow]
+    both = one.index.intersection(other.index)
+    one, other = one.loc[both], other.loc[both]
     found = []
     for gap in GAPS:
         ratio = one[f"iterations to {gap:.0e}"] / other[f"iterations to {gap:.0e}"]
-        if ratio.notna().all():
+        if len(both) and ratio.notna().all():
             found.append(_ratio(gap, ratio))
     text = f"eigendecompositions an iteration {done:.3f} times, q/p = {share:.3f}"
     good = [done <= 1.1 * share and 1 / SIMILAR <= r.median <= SIMILAR for r in found]
