@@ -98,8 +98,10 @@ def parts(verdicts, index, field):
         made |= {f"{key} {form}": ratio_table(by[key, form]) for form in FORMS}
     for key in ("dense", "condition", "eigendecompositions"):
         made[key] = ratio_table(by[key, ""])
+    # Without the pairs that are not in order.
     made["tables"] = "\n".join(
-        f"* {finding.setting}: {finding.reason}." for finding in by["tables", ""].findings
+        f"* {finding.setting}: {finding.reason.partition('; ')[0]}."
+        for finding in by["tables", ""].findings
     )
     return made
 
