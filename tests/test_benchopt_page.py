@@ -255,7 +255,9 @@ def test_every_choice_of_every_list_draws(seen):
                 assert lists[name] == list(dict.fromkeys(key[names] for key in PROBLEMS))
         if "gap" in lists:
             assert lists["gap"] == [str(gap) for gap in GAPS]
-    assert set(seen["offered"]["gaps_and_scores"]["X_axis"]) == set(X_AXES)
+    # Times on two machines are in reports alone.
+    axes = set(X_AXES) - {"reference loops"}
+    assert set(seen["offered"]["gaps_and_scores"]["X_axis"]) == axes
     assert "3-NN error on the test data" in seen["offered"]["gaps_and_scores"]["Y"]
     for look in seen["choices"]:
         check(look)
