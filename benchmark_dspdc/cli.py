@@ -71,6 +71,8 @@ def _parser():
     add("-o", "--output", type=Path, default=Path("outputs/report"), metavar="DIR")
     add("--download", action="store_true", help="data that is not available may be downloaded")
     add("--only", nargs="+", action="extend", metavar="NAME", help="figure1, figure2, ...")
+    add("--archived", action="store_true",
+        help="begin with the curves of results/, if sources and machine are the same")
 
     add = command(_archive, "archive", "put result files of `figures` into results/, and renew "
                                        "what the documents quote from there")
@@ -270,7 +272,8 @@ def _archive(options):
 def _figures(options):
     from .bench.paper_run import run, seconds
 
-    return run(seconds(options.budget), options.output, options.download, options.only)
+    return run(seconds(options.budget), options.output, options.download, options.only,
+               options.archived)
 
 
 def _regress(options):

@@ -12,17 +12,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchopt.benchmark import Benchmark
+from benchopt.utils.sys_info import get_sys_info
 from browser import LEAVE, in_a_browser, opened
 from conftest import PAPER, REPO, make_problem
 from frames import ELASTIC, EXACT, MATRIX, STATED, curve, factorized, runs, seeds
 from rich.console import Console
 
 from benchmark_dspdc.bench import paper_run
-from benchmark_dspdc.bench.benchopt_process import LIMITS, Run
+from benchmark_dspdc.bench.benchopt_process import (
+    CURVE_HASH,
+    CURVES,
+    LIMITS,
+    Run,
+    versions,
+)
 from benchmark_dspdc.cli import main
 from benchmark_dspdc.data import import_file
 from benchmark_dspdc.guard.trend import write_trend
 from benchmark_dspdc.report import claims, figures, results
+from benchmark_dspdc.report.archive import ORIGIN
 from benchmark_dspdc.report.claims import (
     AS_STATED,
     FAILS,
@@ -33,7 +41,16 @@ from benchmark_dspdc.report.claims import (
     judge,
 )
 from benchmark_dspdc.report.page import page_data, write_page
-from benchmark_dspdc.report.results import GAP, medians, parse, read_results, to_targets
+from benchmark_dspdc.report.results import (
+    ASKED,
+    GAP,
+    REFERENCE,
+    SPENT,
+    medians,
+    parse,
+    read_results,
+    to_targets,
+)
 
 
 @pytest.fixture
@@ -1165,6 +1182,51 @@ def test_a_round_that_changes_nothing_is_the_last(rounds):
     ends = [(0, False, frame)] * 9
     code, asked = rounds(*ends)
     assert code == 0 and len(asked) == 2
+
+
+@pytest.fixture
+def archived(tmp_path):
+    """A figure's file of this machine and these sources, as the archive has it."""
+    (tmp_path / "results").mkdir()
+    frame = runs(curve(STATED, 1.0), curve("SPDC[m=1]", 1.1, to=1e-3))
+    here = {CURVES: CURVE_HASH, **versions(), **get_sys_info()}
+    here = {column: here[column] for column in ORIGIN.values() if column in here}
+
+    def made(**other):
+        loops = [1e-9] + (len(frame) - 1) * [1.0]
+        known = here | {REFERENCE: loops, SPENT: 60.0, ASKED: 3} | other
+        frame.assign(**known).to_parquet(tmp_path / "results" / "figure1.parquet")
+        part = next(part for part in paper_run.PARTS if part.figure == "figure1")
+        part = part._replace(data=("Factorized[n=5000]", "Factorized[n=10000]"))
+        paper_run.begin_archived(part, tmp_path / "results", tmp_path)
+    return made
+
+
+def test_a_figure_goes_on_from_the_archive(archived, rounds, tmp_path):
+    archived()
+    assert json.loads((tmp_path / "figure1-looked.json").read_text()) == ["Factorized[n=5000]"]
+    # The other data set gets its first look, and what is open more time.
+    longer = runs(curve("SPDC[m=1]", 1.1))
+    _, asked = rounds(*[(0, False, longer)] * 9)
+    assert asked[0] == ["Factorized[n=10000]"]
+    assert len(read_results([tmp_path / "figure1.parquet"])["solver_name"].unique()) == 2
+    # What is being measured is not thrown away.
+    before = (tmp_path / "figure1.parquet").read_bytes()
+    archived()
+    assert (tmp_path / "figure1.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("other, sentence", [
+    ({CURVES: "0123"}, "benchmark-curves is 0123 there"),
+    ({"system-processor": "abacus"}, "system-processor is abacus there"),
+    ({"version-numpy": "0.1"}, "version-numpy is 0.1 there"),
+    ({REFERENCE: 1e-9}, "the reference loop takes"),
+])
+def test_curves_of_other_sources_or_machines_are_not_gone_on_with(
+        archived, tmp_path, other, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        archived(**other)
+    assert not (tmp_path / "figure1.parquet").exists()
 
 
 def test_a_limit_ends_a_curve_and_zero_leaves_it_out(tmp_path, monkeypatch):

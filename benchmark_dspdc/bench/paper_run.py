@@ -6,7 +6,8 @@ time of the other; where neither is, both get what their curves say that they ne
 comparisons come first, and what is left of the budget makes five seeds of three where a ratio is
 close to one. A curve that is run again begins anew, and the longer one is kept. What was measured
 stays under ``outputs/figures`` for these sources, a file a figure, so that the same command goes
-on where it was stopped.
+on where it was stopped. It can begin with what the archive has, if that is of the same sources
+and of a machine like this.
 """
 
 import hashlib
@@ -19,10 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
+from benchopt.utils.sys_info import get_sys_info
 from rich.console import Console
 
 from ..data.libsvm import is_cached
 from ..engine.cache_dirs import write_whole
+from ..report.archive import ORIGIN
 from ..report.claims import HOLDS, UNKNOWN, judge
 from ..report.report import write_report
 from ..report.results import (
@@ -31,6 +34,7 @@ from ..report.results import (
     GAP,
     GAPS,
     NAMES,
+    REFERENCE,
     RUN,
     SPENT,
     needed_seconds,
@@ -39,7 +43,17 @@ from ..report.results import (
     to_targets,
 )
 from ..report.summary import plain_table, print_summary
-from .benchopt_process import CURVE_HASH, LIMITS, STOPPED, TOLERANCE, benchopt_run, place_of_work
+from .benchopt_process import (
+    CURVE_HASH,
+    CURVES,
+    LIMITS,
+    STOPPED,
+    TOLERANCE,
+    benchopt_run,
+    place_of_work,
+    versions,
+)
+from .machine_speed import reference_seconds
 from .named_problems import benchmark_folder
 
 
@@ -289,11 +303,11 @@ def longest(frames):
 
 # Running ------------------------------------------------------------------------------
 
-def run(budget, output, download=False, only=None, console=None):
+def run(budget, output, download=False, only=None, archived=False, console=None):
     """Run the figures within a budget in seconds and write their report; returns the exit code.
 
     `output` is the folder of the report, result files are under outputs/; `only` names figures
-    of `PARTS`, None stands for all.
+    of `PARTS`, None stands for all; `archived` begins with the files of results/.
     """
     console = console or Console()
     known = [part.figure for part in PARTS]
@@ -307,6 +321,8 @@ def run(budget, output, download=False, only=None, console=None):
     # Curves of other sources are other curves.
     home = place_of_work(folder) / "outputs" / "figures" / CURVE_HASH[:12]
     home.mkdir(parents=True, exist_ok=True)
+    for step in steps if archived else ():
+        begin_archived(step, folder / "results", home)
     _announce(steps, home, folder, budget, console)
     begun, files = time.perf_counter(), []
     for k, step in enumerate(steps):
@@ -331,6 +347,38 @@ def run(budget, output, download=False, only=None, console=None):
     console.print(f"{decided} of {len(rows)} comparisons decided, {holds} hold; "
                   f"{(time.perf_counter() - begun) / 60:.1f} min of {budget / 60:g}")
     return 0
+
+
+def begin_archived(step, results, home):
+    """Let a figure go on from the archive's file, unless it has begun already.
+
+    A ValueError says why its curves cannot stand beside those that are measured now.
+    """
+    archived, file = (folder / f"{step.figure}.parquet" for folder in (results, home))
+    if file.exists():
+        return
+    if not archived.exists():
+        raise ValueError(f"the archive has no {archived.name}")
+    frame = pd.read_parquet(archived)
+    for column, here in {CURVES: CURVE_HASH, **versions(), **get_sys_info()}.items():
+        there = ", ".join(map(str, frame.get(column, pd.Series()).unique()))
+        if column in ORIGIN.values() and there != str(here):
+            raise ValueError(
+                f"{archived.name} cannot be gone on with: {column} is {there} there, {here} here"
+            )
+    least, most, here = frame[REFERENCE].min(), frame[REFERENCE].max(), reference_seconds()
+    if not least <= here <= most:
+        raise ValueError(
+            f"{archived.name} cannot be gone on with: the reference loop takes {1e6 * here:.3g} "
+            f"microseconds now, and took {1e6 * least:.3g} to {1e6 * most:.3g} then"
+        )
+    kept = [parse(name) for name in frame["dataset_name"].unique()]
+    seen = [
+        line for line, (kind, options) in zip(step.data, map(parse, step.data), strict=True)
+        if any(kind == other and options.items() <= known.items() for other, known in kept)
+    ]
+    write_whole(home / f"{step.figure}-looked.json", json.dumps(seen).encode())
+    write_whole(file, archived.read_bytes())
 
 
 def _announce(steps, home, folder, budget, console):
