@@ -421,26 +421,24 @@ def errors(frame):
 def needed_seconds(frame, names, target):
     """Seconds that a solver would take to a gap, a guess: the most of its repetitions.
 
-    At the rate of the second half of its time; infinite if the gap did not fall any more.
-    `names` are of data set, objective and solver.
+    At the rate of the last half of its time or of the last quarter, the lower one; infinite if the
+    gap did not fall any more. `names` are of data set, objective and solver.
     """
     rows = frame[(frame[NAMES] == list(names)).all(axis=1)]
-    return max(_needed(*_falling(own), target) for _, own in rows.groupby("idx_rep"))
+    return max(_needed(own, target) for _, own in rows.groupby("idx_rep"))
 
 
-def _falling(own):
-    """Seconds of a run's points and the least gap so far."""
+def _needed(own, target):
     own = own.sort_values("time", kind="stable")
-    return own["time"].to_numpy(), own[GAP].cummin().to_numpy()
-
-
-def _needed(seconds, gaps, target):
-    if gaps[-1] <= target:
+    seconds, gaps = own["time"].to_numpy(), own[GAP].to_numpy()
+    if gaps.min() <= target:
         return 0.0
-    half = np.searchsorted(seconds, 0.5 * seconds[-1], side="right") - 1
-    fallen = np.log(gaps[half] / gaps[-1])
-    left = np.log(gaps[-1] / target) * (seconds[-1] - seconds[half])
-    return seconds[-1] + left / fallen if fallen > 0.0 else np.inf
+    since = np.searchsorted(seconds, np.array([0.5, 0.75]) * seconds[-1], side="right") - 1
+    rates = []
+    # After a dip the least gap rests for long while the gap falls.
+    for known in (gaps, np.minimum.accumulate(gaps)):
+        rates.append(min(np.log(known[since] / known[-1]) / (seconds[-1] - seconds[since])))
+    return seconds[-1] + np.log(gaps[-1] / target) / max(rates) if max(rates) > 0.0 else np.inf
 
 
 def unfinished(frame, target=UNFINISHED):
@@ -451,8 +449,7 @@ def unfinished(frame, target=UNFINISHED):
     """
     found = []
     for key, own in of_gaps(frame).groupby(RUN, sort=False):
-        seconds, gaps = _falling(own)
-        found.append((*key, gaps[-1], seconds[-1], _needed(seconds, gaps, target)))
+        found.append((*key, own[GAP].min(), own["time"].max(), _needed(own, target)))
     columns = ["gap", "seconds", "needed"]
     runs = pd.DataFrame(found, columns=RUN + columns)
     middle = runs.groupby(NAMES, sort=False)[columns].median()
