@@ -1192,13 +1192,16 @@ def archived(tmp_path):
     here = {CURVES: CURVE_HASH, **versions(), **get_sys_info()}
     here = {column: here[column] for column in ORIGIN.values() if column in here}
 
-    def made(**other):
+    def made(more="", **other):
         loops = [1e-9] + (len(frame) - 1) * [1.0]
         known = here | {REFERENCE: loops, SPENT: 60.0, ASKED: 3} | other
         frame.assign(**known).to_parquet(tmp_path / "results" / "figure1.parquet")
         part = next(part for part in paper_run.PARTS if part.figure == "figure1")
         part = part._replace(data=("Factorized[n=5000]", "Factorized[n=10000]"))
-        paper_run.begin_archived(part, tmp_path / "results", tmp_path)
+        solvers = f"- {STATED}\n- SPDC[m=[1{more}]]"
+        (tmp_path / "configs").mkdir(exist_ok=True)
+        (tmp_path / "configs" / "figure1.yml").write_text(f"solver:\n{solvers}\n")
+        paper_run.begin_archived(part, tmp_path, tmp_path)
     return made
 
 
@@ -1214,6 +1217,11 @@ def test_a_figure_goes_on_from_the_archive(archived, rounds, tmp_path):
     before = (tmp_path / "figure1.parquet").read_bytes()
     archived()
     assert (tmp_path / "figure1.parquet").read_bytes() == before
+
+
+def test_data_on_which_the_archive_lacks_solvers_get_a_first_look(archived, tmp_path):
+    archived(more=",9")
+    assert json.loads((tmp_path / "figure1-looked.json").read_text()) == []
 
 
 @pytest.mark.parametrize("other, sentence", [

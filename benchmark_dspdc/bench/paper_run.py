@@ -322,7 +322,7 @@ def run(budget, output, download=False, only=None, archived=False, console=None)
     home = place_of_work(folder) / "outputs" / "figures" / CURVE_HASH[:12]
     home.mkdir(parents=True, exist_ok=True)
     for step in steps if archived else ():
-        begin_archived(step, folder / "results", home)
+        begin_archived(step, folder, home)
     _announce(steps, home, folder, budget, console)
     begun, files = time.perf_counter(), []
     for k, step in enumerate(steps):
@@ -349,12 +349,13 @@ def run(budget, output, download=False, only=None, archived=False, console=None)
     return 0
 
 
-def begin_archived(step, results, home):
+def begin_archived(step, folder, home):
     """Let a figure go on from the archive's file, unless it has begun already.
 
-    A ValueError says why its curves cannot stand beside those that are measured now.
+    Data sets on which the file lacks solvers of the config get a first look. A ValueError says why
+    the file's curves cannot stand beside those that are measured now.
     """
-    archived, file = (folder / f"{step.figure}.parquet" for folder in (results, home))
+    archived, file = (place / f"{step.figure}.parquet" for place in (folder / "results", home))
     if file.exists():
         return
     if not archived.exists():
@@ -372,7 +373,9 @@ def begin_archived(step, results, home):
             f"{archived.name} cannot be gone on with: the reference loop takes {1e6 * here:.3g} "
             f"microseconds now, and took {1e6 * least:.3g} to {1e6 * most:.3g} then"
         )
-    kept = [parse(name) for name in frame["dataset_name"].unique()]
+    wanted = sum(map(_variants, _config(folder / "configs", step.config)["solver"]))
+    counts = frame.groupby(NAMES[:2])["solver_name"].nunique().groupby("dataset_name").min()
+    kept = [parse(name) for name, count in counts.items() if count >= wanted]
     seen = [
         line for line, (kind, options) in zip(step.data, map(parse, step.data), strict=True)
         if any(kind == other and options.items() <= known.items() for other, known in kept)

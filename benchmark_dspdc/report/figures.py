@@ -12,6 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.layout_engine import TightLayoutEngine
+from matplotlib.ticker import NullLocator
 
 from ..engine.cache_dirs import write_whole
 from . import claims, results
@@ -419,7 +421,13 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
     names = [name for name in order if name in handles] or list(handles)
-    figure.tight_layout()
+    for axis in (axis for panel in panels.flat for axis in (panel.xaxis, panel.yaxis)):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high > 10.0 * low:
+            # They are not seen here, and take most of the time of a picture.
+            axis.set_minor_locator(NullLocator())
+    # Not by `tight_layout`, which leaves an engine behind that draws before each file.
+    TightLayoutEngine().execute(figure)
     legend = figure.legend(
         [handles[name] for name in names], names, loc="upper center", bbox_to_anchor=(0.5, 0.0),
         ncol=columns, frameon=False,
@@ -429,10 +437,12 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         below = legend.get_window_extent().transformed(figure.transFigure.inverted()).y0
         figure.text(0.5, below, note.replace("$", r"\$"), ha="center", va="top", fontsize=8,
                     color="0.35")
+    # Once for all files: each would draw the figure one more time to find out.
+    edges = figure.get_tightbbox().padded(0.1)
     for file in files:
         picture = io.BytesIO()
         kind = Path(file).suffix[1:] or "png"
-        figure.savefig(picture, format=kind, dpi=110, bbox_inches="tight")
+        figure.savefig(picture, format=kind, dpi=110, bbox_inches=edges)
         write_whole(file, picture.getvalue())
     plt.close(figure)
 

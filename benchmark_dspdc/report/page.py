@@ -270,28 +270,26 @@ def _curves(rows):
     across, up = results.axes_of(rows, results.X_AXES), results.axes_of(rows, results.Y_AXES)
     needed = dict.fromkeys(axis[0] for axis in (*across.values(), *up.values()))
     others = set(rows[results.by_errors(rows)]["solver_name"])
-    solvers = list(rows.groupby("solver_name", sort=False)[["idx_rep", *needed]])
+    solvers = [(solver, own, own["idx_rep"].nunique() > 1) for solver, own in
+               rows.groupby("solver_name", sort=False)[["idx_rep", *needed]]]
     made = {}
     for kind, (column, text, logarithmic) in up.items():
         by = {}
         for name, (x, x_text) in across.items():
             curves = {}
-            for solver, own in solvers:
+            for solver, own, several in solvers:
                 if solver in others and column != results.ERROR:
                     continue
-                found = results.band(own, x, column, POINTS)
+                at, median, low, high = results.band(own, x, column, POINTS).to_numpy().T
                 # Neither axis has room for zero where it is in logarithms.
-                found = found[found["x"] > 0]
+                kept = at > 0
                 if logarithmic:
-                    found = found[found["median"] > 0]
+                    kept &= median > 0
                     # A band that goes down to zero has its end where the curve has.
-                    low = found["low"].where(found["low"] > 0, found["median"].min())
-                    found = found.assign(low=low)
-                if len(found):
-                    columns = ["x", "median"]
-                    if own["idx_rep"].nunique() > 1:
-                        columns += ["low", "high"]
-                    curves[solver] = [_plain(found[c], 4) for c in columns]
+                    low = np.where(low > 0, low, median[kept].min(initial=np.inf))
+                if kept.any():
+                    columns = (at, median, low, high) if several else (at, median)
+                    curves[solver] = [_plain(values[kept], 4) for values in columns]
             by[name] = dict(label=x_text, curves=curves)
         made[kind] = dict(label=text, log=logarithmic, by=by)
     return made

@@ -434,11 +434,11 @@ def _needed(own, target):
     if gaps.min() <= target:
         return 0.0
     since = np.searchsorted(seconds, np.array([0.5, 0.75]) * seconds[-1], side="right") - 1
-    rates = []
+    spans = np.maximum(seconds[-1] - seconds[since], 1e-300)
     # After a dip the least gap rests for long while the gap falls.
-    for known in (gaps, np.minimum.accumulate(gaps)):
-        rates.append(min(np.log(known[since] / known[-1]) / (seconds[-1] - seconds[since])))
-    return seconds[-1] + np.log(gaps[-1] / target) / max(rates) if max(rates) > 0.0 else np.inf
+    rate = max(min(np.log(known[since] / known[-1]) / spans)
+               for known in (gaps, np.minimum.accumulate(gaps)))
+    return seconds[-1] + np.log(gaps[-1] / target) / rate if rate > 0.0 else np.inf
 
 
 def unfinished(frame, target=UNFINISHED):
