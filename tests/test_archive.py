@@ -220,8 +220,8 @@ FIELD = on_all_kinds(**{"Auto": 0.22, "SDCA[m=1.0,scaling=sampled]": 0.2, "SAGA[
 def test_methods_are_recommended_by_their_time_over_the_best_of_ours():
     lines = documents.parts(judge(runs(*TYPICAL)), {}, FIELD)["which"].splitlines()
     assert len(lines) == len(documents.KINDS)
-    assert lines[1] == ("* **Sparse data:** SDCA with all rows (1), then self-tuned DSPDC (1.5); "
-                        "`solve(problem)` 1.1. 1 problems.")
+    assert lines[1] == ("* **Sparse data** (1 problems): SDCA with all rows (1), then self-tuned "
+                        "DSPDC (1.5); `solve(problem)` 1.1.")
     regret = documents.regrets(FIELD)
     assert (regret["SAGA[m=1]"] == documents.CUT).all()
     assert (regret["sklearn_ridge"] < 1.0).all()
@@ -240,10 +240,10 @@ def test_parts_of_documents_are_renewed_and_unknown_ones_refused():
 def test_tables_have_medians_spreads_and_bounds():
     found = {(verdict.key, verdict.form): verdict for verdict in judge(runs(*TYPICAL))}
     lines = documents.ratio_table(found["figure 1", "as stated"]).splitlines()
-    assert lines[0] == "| setting | over | 1e-2 | 1e-4 | 1e-6 |"
+    assert lines[0] == "| setting | rival | 1e-2 | 1e-4 | 1e-6 |"
     mine = [line for line in lines if "n=5000" in line and "lambda2=0.01" in line]
     assert re.search(r"\| SPDC \| 2 \(1\.8 to 2\.2\) \|", mine[0])
-    assert re.search(r"\| SDCA \|.*\| over 2 \|$", mine[1])
+    assert re.search(r"\| SDCA \|.*\| at least 2 \|$", mine[1])
     # All have (m, q) = (1, 50), which is said once elsewhere.
     assert "(m, q)" not in lines[2]
     lines = documents.parts(found.values(), {}, FIELD)["answer"].splitlines()
@@ -284,8 +284,8 @@ def test_seeds_that_disagree_are_said_to():
 
 
 @pytest.mark.parametrize("between, text", [
-    ([(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)], "2"), ([(1.0, 1.0), (2.0, np.inf)], "over 1.5"),
-    ([(1.1, np.inf), (1.2, 1.2), (1.3, 1.3)], "1.2 to 1.3"), ([(0.0, 0.5)], "under 0.5"),
+    ([(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)], "2"), ([(1.0, 1.0), (2.0, np.inf)], "at least 1.5"),
+    ([(1.1, np.inf), (1.2, 1.2), (1.3, 1.3)], "1.2 to 1.3"), ([(0.0, 0.5)], "at most 0.5"),
 ])
 def test_medians_of_bounds_say_what_is_known(between, text):
     assert documents._told(*np.median(between, axis=0)) == text

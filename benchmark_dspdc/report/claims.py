@@ -19,10 +19,13 @@ import numpy as np
 from . import results
 from .results import EIGENDECOMPOSITIONS, GAPS, ITERATIONS, label, method_of, parse
 
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "undecided"
+HOLDS, FAILS, UNKNOWN = "holds", "fails", "undecided"
 
 #: Why comparisons are undecided: there are no data, or nobody has run them.
 NO_DATA, NOT_RUN = "data not available", "not in the file"
+
+#: What is said of a comparison that times alone do not decide.
+BY_WORK = "by work: which takes longer differs by seed"
 
 #: Where partitions have their exact constant, or nearly that.
 EXACT = ("auto", "partition")
@@ -159,9 +162,8 @@ class Verdict(NamedTuple):
         """How many findings have each outcome, for people."""
         outcomes = [finding.outcome for finding in self.findings]
         holds, fails, unknown = map(outcomes.count, (HOLDS, FAILS, UNKNOWN))
-        verb = "does not" if fails == 1 else "do not"
         shown = {
-            "holds" if holds == 1 else "hold": holds, verb if holds else f"{verb} hold": fails,
+            "holds" if holds == 1 else "hold": holds, "fails" if fails == 1 else "fail": fails,
             "undecided": unknown,
         }
         return ", ".join(f"{count} {words}" for words, count in shown.items() if count)
@@ -295,19 +297,12 @@ def judge(frame):
     ]
 
 
-#: How ``verdicts.json`` and the documents call outcomes.
-WORDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "undecided"}
-
-
 def as_json(verdicts):
     """What ``verdicts.json`` has: every claim with all its comparisons."""
     return dict(claims=[
         dict(
             id=verdict.key, claim=verdict.claim, where=verdict.place, form=verdict.form,
-            verdict=WORDS[verdict.outcome], comparisons=[
-                row._replace(outcome=WORDS[row.outcome])._asdict()
-                for finding in verdict.findings for row in finding.comparisons
-            ],
+            verdict=verdict.outcome, comparisons=[row._asdict() for row in rows_of(verdict)],
         ) for verdict in verdicts
     ])
 
@@ -389,7 +384,9 @@ def ratios(problem, fast, slow):
         if every.isna().any():
             continue
         below, above = least.notna().any(), most.notna().any()
-        bound = DISAGREE if below and above else AT_LEAST if below else AT_MOST if above else ""
+        bound = AT_LEAST if below else AT_MOST if above else ""
+        if bound and every.min() <= 1.0 <= every.max():
+            bound = DISAGREE
         passes = other[f"passes to {gap:.0e}"] / one[f"passes to {gap:.0e}"]
         work, eigs = passes, f"eigendecompositions to {gap:.0e}"
         if eigs in one and (one[eigs] > 0.0).all():
@@ -438,6 +435,8 @@ def _compared(problem, fast, slow, gaps, wanted, lost):
             outcome, reason = UNKNOWN, lost
         elif outcome == UNKNOWN:
             reason = "only one of the two reached the gap, too late to tell"
+        elif outcome == HOLDS and wanted == "faster" and ratio.low <= 1.0:
+            reason = BY_WORK
         found.append(Comparison(
             setting, slow, gap, outcome, reason, None if ratio.bound else ratio.median,
             ratio.low if ratio.bound in ("", AT_LEAST) else None,

@@ -13,12 +13,12 @@ import numpy as np
 from ..engine.cache_dirs import write_whole
 from .archive import COLUMNS, read_index
 from .claims import (
+    BY_WORK,
     FORMS,
     HOLDS,
     NO_DATA,
     SELF_TUNED,
     UNKNOWN,
-    WORDS,
     form_of,
     is_of_dspdc,
     judge,
@@ -30,7 +30,7 @@ from .looks import FAMILIES
 from .results import GAPS, label, medians, parse, read_results, to_targets
 
 #: The documents with parts, below the benchmark's folder.
-DOCUMENTS = ("README.md", "docs/claims.md", "results/README.md")
+DOCUMENTS = ("README.md", "docs/claims.md", "docs/methods.md", "results/README.md")
 
 PART = re.compile(r"(<!-- archive: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -43,7 +43,7 @@ KINDS = {
     "Sparse data": ("Sparse", "SparseUneven", "LIBSVM"),
     "Dense data": ("Unscaled", "Bundled"),
     "Matrix problems": ("MatrixRisk", "TraceRegression"),
-    "Metric learning": ("MTLMNN",),
+    "Metric learning, small": ("MTLMNN",),
 }
 
 #: The solver that chooses a method.
@@ -122,8 +122,8 @@ def _told(low, high):
     if low == high:
         return _short(low)
     if np.isinf(high):
-        return f"over {_short(low)}"
-    return f"under {_short(high)}" if low == 0.0 else f"{_short(low)} to {_short(high)}"
+        return f"at least {_short(low)}"
+    return f"at most {_short(high)}" if low == 0.0 else f"{_short(low)} to {_short(high)}"
 
 
 def _counted(rows):
@@ -154,10 +154,11 @@ def _overview(verdicts):
     for verdict in verdicts:
         found = [row for row in rows_of(verdict) if row.outcome != UNKNOWN]
         holds = sum(row.outcome == HOLDS for row in found)
+        unknown = sum(row.outcome == UNKNOWN and row.reason != NO_DATA for row in rows_of(verdict))
         anchor = verdict.place.replace(" ", "-").replace(".", "")
         rows.append([f"[{verdict.place}](#{anchor})", verdict.form or "-",
-                     WORDS[verdict.outcome], f"{holds} of {len(found)}"])
-    return _table(["claim", "DSPDC", "verdict", "comparisons that hold"], rows)
+                     verdict.outcome, f"{holds} of {len(found)}", str(unknown)])
+    return _table(["claim", "DSPDC", "verdict", "comparisons that hold", "undecided"], rows)
 
 
 def _peers(field):
@@ -190,8 +191,7 @@ def _which(field):
                 for name, value in means.drop([*_peers(field), AUTO], errors="ignore").items()]
         if told:
             auto = f"; `solve(problem)` {_short(means[AUTO])}" if AUTO in means else ""
-            lines.append(f"* **{kind}:** {', then '.join(told[:2])}{auto}. "
-                         f"{len(own)} problems.")
+            lines.append(f"* **{kind}** ({len(own)} problems): {', then '.join(told[:2])}{auto}.")
     return "\n".join(lines)
 
 
@@ -224,7 +224,7 @@ def _decided(verdicts):
     decided, unknown, lacking = decided_counts(verdicts)
     share = 100.0 * unknown / max(decided + unknown, 1)
     return (f"{decided} of {decided + unknown} comparisons are decided, {unknown} ({share:.0f} %) "
-            f"are not. {lacking} more lack data.")
+            f"are not. {lacking} more need data that were not available.")
 
 
 def ratio_table(verdict):
@@ -234,10 +234,10 @@ def ratio_table(verdict):
         if row.reason != NO_DATA:
             over = method_word(row.rival)
             if not is_of_dspdc(row):
-                over = f"{method_word(row.solver)} over {over}"
+                over = f"{over} (of {method_word(row.solver)})"
             table.setdefault((row.setting, over), {})[row.gap] = row
     settings = _without_common([setting for setting, _ in table])
-    return _table(["setting", "over", *map(label, GAPS)], [
+    return _table(["setting", "rival", *map(label, GAPS)], [
         [setting, over, *(_cell(cells.get(gap)) for gap in GAPS)]
         for setting, ((_, over), cells) in zip(settings, table.items(), strict=True)
     ])
@@ -250,7 +250,8 @@ def _cell(row):
     text = _told(*row.between) or "differs by seed"
     if row.ratio is None:
         return text
-    return f"{text} ({_short(row.ratio_low)} to {_short(row.ratio_high)})"
+    by_work = ", by work" if row.reason == BY_WORK else ""
+    return f"{text} ({_short(row.ratio_low)} to {_short(row.ratio_high)}{by_work})"
 
 
 def _without_common(settings):

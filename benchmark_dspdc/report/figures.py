@@ -28,10 +28,10 @@ MOST_PANELS, MOST_CURVES = 60, 60
 #: Looks of the curves in the paper's figures: colours that the colour-blind can tell apart, and
 #: dashes and markers for print.
 ROLES = {
-    "DSPDC, as the paper states": ("#D55E00", "-", "o"),
-    "DSPDC, partitions": ("#0072B2", "-", "s"),
-    "DSPDC, auto": ("#009E73", "--", "^"),
-    "DSPDC, auto and adaptive": ("#000000", "-", "*"),
+    "DSPDC as stated": ("#D55E00", "-", "o"),
+    "DSPDC partitions": ("#0072B2", "-", "s"),
+    "DSPDC, sizes chosen": ("#009E73", "--", "^"),
+    "DSPDC self-tuned": ("#000000", "-", "*"),
     "SPDC": ("#CC79A7", "-.", "D"),
     "SPDC, DSPDC's steps": ("#56B4E9", "-.", "v"),
     "SDCA": ("#8c6d1f", ":", "P"),
@@ -224,7 +224,7 @@ def _grid_1(here):
                 here, "Factorized", n=n, p=p, d=d, materialize=False
             )
             if (constants.get("lambda1"), constants.get("lambda2")) == pair
-            and "DSPDC, as the paper states" in _chosen(rows)
+            and "DSPDC as stated" in _chosen(rows)
         ]
         return title, _with_sizes(found[0], *claims.PAIRS_1[0]) if found else None
     return [[panel(pair, *sizes) for sizes in claims.FIGURE_1] for pair in claims.ELASTIC_NETS]
@@ -312,10 +312,10 @@ def _role(solver):
         options = {name: options[name] for name in options if name not in ("steps", "order")}
     form = claims.form_of(options)
     if adaptive:
-        return "DSPDC, auto and adaptive" if auto and form else None
+        return "DSPDC self-tuned" if auto and form else None
     if form == claims.AS_STATED:
-        return None if auto else "DSPDC, as the paper states"
-    return form and ("DSPDC, auto" if auto else "DSPDC, partitions")
+        return None if auto else "DSPDC as stated"
+    return form and ("DSPDC, sizes chosen" if auto else "DSPDC partitions")
 
 
 def _draw(title, grid, path, others):

@@ -308,7 +308,7 @@ function rates() {
   const {gap, rows} = data.unfinished;
   get("unfinished-note").textContent = rows.length
     ? `Curves whose time was over above a relative gap of ${gap}. What they would need is ` +
-      "extrapolated from the second half of their time: a guess, not a measurement."
+      "extrapolated from the end of their time: a guess, not a measurement."
     : `Every curve reached a relative gap of ${gap}.`;
   if (rows.length) get("unfinished-table").append(table(
     ["problem", "method", "gap", "seconds", `seconds to ${gap}, a guess`],
@@ -316,7 +316,7 @@ function rates() {
       problem, solver, found.toExponential(1), shown(seconds),
       needed === null ? "does not fall" : shown(needed, 2),
     ]), [2, 3, 4]));
-  const classes = {"holds": "holds", "does not hold": "fails", "undecided": "unknown"};
+  const classes = {"holds": "holds", "fails": "fails", "undecided": "unknown"};
   const known = data.verdicts.filter(row => row.known), rest = data.verdicts.filter(row => !row.known);
   const details = row => {
     const box = element("details");

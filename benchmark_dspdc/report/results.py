@@ -555,7 +555,8 @@ def band(runs, x, y, points=150):
 
     Of the rows of one solver on one problem and two of their columns: a DataFrame with `x`,
     `median`, `low` and `high`. Between two points of a repetition its curve keeps the value of the
-    first, and after its last point that of the last.
+    first, after its last point that of the last, and before its first one that it begins with. The
+    curve begins where half of them have.
     """
     repetitions = runs["idx_rep"].to_numpy()
     across, up = runs[x].to_numpy(float), runs[y].to_numpy(float)
@@ -567,12 +568,11 @@ def band(runs, x, y, points=150):
         curves.append((across[own], up[own]))
     if not curves:
         return pd.DataFrame(columns=["x", "median", "low", "high"], dtype=float)
-    # Where all have begun.
-    first = max(at[0] for at, _ in curves)
+    first = np.median([at[0] for at, _ in curves])
     grid = np.unique(np.concatenate([at for at, _ in curves]))
     grid = grid[grid >= first]
     grid = grid[thinned(len(grid), points)]
-    values = [held[np.searchsorted(at, grid, side="right") - 1] for at, held in curves]
+    values = [held[np.searchsorted(at[1:], grid, side="right")] for at, held in curves]
     low, median, high = np.quantile(values, (QUANTILES[0], 0.5, QUANTILES[1]), axis=0)
     return pd.DataFrame(dict(x=grid, median=median, low=low, high=high))
 
