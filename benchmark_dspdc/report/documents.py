@@ -268,7 +268,7 @@ def _files(index):
         seeds = " to ".join(dict.fromkeys(map(str, entry["seeds"])))
         rows.append([
             f"`{name}`", f"{entry['problems']}, {entry['curves']}", seeds,
-            f"{entry['wall_seconds'] / 60:.0f}", f"{entry['date']}, {entry['processor']}",
+            _short(entry["wall_seconds"] / 60), f"{entry['date']}, {entry['processor']}",
         ])
     return _table(["file", "problems, curves", "seeds", "minutes", "measured"], rows)
 
