@@ -372,19 +372,19 @@ def ratios(problem, fast, slow):
     """
     one, other = problem.runs.loc[fast], problem.runs.loc[slow]
     both = one.index.intersection(other.index)
-    one, other = one.loc[both], other.loc[both]
+    # Not frames: all figures have hundreds of pairs.
+    one, other = ({name: own[name].to_numpy() for name in own}
+                  for own in (one.loc[both], other.loc[both]))
     found = []
     for gap in GAPS if len(both) else ():
         key = f"seconds to {gap:.0e}"
-        ratio = other[key] / one[key]
-        least, most = other["seconds"] / one[key], other[key] / one["seconds"]
-        least = least.where(ratio.isna() & (least > 1.0))
-        most = most.where(ratio.isna() & (most < 1.0))
-        every = ratio.fillna(least).fillna(most)
-        if every.isna().any():
+        ratio, least = other[key] / one[key], other["seconds"] / one[key]
+        most, open_ = other[key] / one["seconds"], np.isnan(ratio)
+        below, above = open_ & (least > 1.0), open_ & (most < 1.0)
+        every = np.where(below, least, np.where(above, most, ratio))
+        if np.isnan(every).any():
             continue
-        below, above = least.notna().any(), most.notna().any()
-        bound = AT_LEAST if below else AT_MOST if above else ""
+        bound = AT_LEAST if below.any() else AT_MOST if above.any() else ""
         if bound and every.min() <= 1.0 <= every.max():
             bound = DISAGREE
         passes = other[f"passes to {gap:.0e}"] / one[f"passes to {gap:.0e}"]
@@ -393,7 +393,7 @@ def ratios(problem, fast, slow):
             work = other[eigs] / one[eigs]
         found.append(_ratio(gap, every)._replace(
             bound=bound, passes=float(np.median(passes)),
-            work_low=_ratio(gap, work).low if work.notna().all() else math.nan,
+            work_low=math.nan if np.isnan(work).any() else _ratio(gap, work).low,
         ))
     return tuple(found)
 

@@ -424,8 +424,9 @@ def _finish(figure, panels, files, columns, order=(), note=""):
     for axis in (axis for panel in panels.flat for axis in (panel.xaxis, panel.yaxis)):
         low, high = axis.get_view_interval()
         if axis.get_scale() == "log" and high > 10.0 * low:
-            # They are not seen here, and take most of the time of a picture.
+            # They are not seen here, and take most of the time of a picture; so do powers of ten.
             axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(_plain)
     # Not by `tight_layout`, which leaves an engine behind that draws before each file.
     TightLayoutEngine().execute(figure)
     legend = figure.legend(
@@ -433,8 +434,8 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         ncol=columns, frameon=False,
     )
     if note:
-        figure.canvas.draw()
-        below = legend.get_window_extent().transformed(figure.transFigure.inverted()).y0
+        drawn = legend.get_window_extent(figure.canvas.get_renderer())
+        below = drawn.transformed(figure.transFigure.inverted()).y0
         figure.text(0.5, below, note.replace("$", r"\$"), ha="center", va="top", fontsize=8,
                     color="0.35")
     # Once for all files: each would draw the figure one more time to find out.
@@ -445,6 +446,11 @@ def _finish(figure, panels, files, columns, order=(), note=""):
         figure.savefig(picture, format=kind, dpi=110, bbox_inches=edges)
         write_whole(file, picture.getvalue())
     plt.close(figure)
+
+
+def _plain(value, _):
+    """A power of ten without a picture of its exponent."""
+    return f"{value:g}" if 1e-3 < value < 1e5 else results.label(value)
 
 
 def _wrapped(name, width=58):

@@ -34,7 +34,7 @@ MACHINE = (
 )
 
 #: Points of a curve at most; more cannot be seen.
-POINTS = 60
+POINTS = 45
 
 #: What the page says of how a solver came by its options, by the numbers of `looks`.
 TUNING = ("", "set by hand", "self-tuned")
@@ -289,7 +289,7 @@ def _curves(rows):
                     low = np.where(low > 0, low, median[kept].min(initial=np.inf))
                 if kept.any():
                     columns = (at, median, low, high) if several else (at, median)
-                    curves[solver] = [_plain(values[kept], 4) for values in columns]
+                    curves[solver] = [_plain(values[kept], 3) for values in columns]
             by[name] = dict(label=x_text, curves=curves)
         made[kind] = dict(label=text, log=logarithmic, by=by)
     return made
