@@ -576,7 +576,7 @@ def test_solvers_that_a_figure_does_not_show_are_named(typical, tmp_path, drawn)
               "DSPDC[m=1,q=50,threads=2]", "SDCA[m=1,scaling=$x$]")
     notes = []
     figures.paper_figures(runs(typical, *(curve(name, 0.1) for name in others)), tmp_path, notes)
-    assert len(notes) == 1 and f"figure1 does not show {', '.join(others)}: " in notes[0]
+    assert len(notes) == 1 and f"not drawn in figure1: {', '.join(others)}; " in notes[0]
     note = drawn[0].texts[-1].get_text().replace("\n", " ")
     assert note.startswith("Not drawn") and all(name.split("$")[0] in note for name in others)
     # A second SDCA would have the look of the first.
@@ -676,7 +676,7 @@ HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror=alert(1
 
 def test_names_cannot_leave_their_place_in_the_page_which_asks_no_host_for_anything(tmp_path):
     frame = runs(curve(HOSTILE, 0.1), curve("SPDC[m=1]", 0.1, HOSTILE))
-    write_page(frame, tmp_path / "page.html", HOSTILE, judge(frame))
+    write_page(page_data(frame, HOSTILE, judge(frame)), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text("utf-8")
     assert "window.hacked" in text
     assert "<script>window.hacked" not in text and "<img src=x" not in text
@@ -866,7 +866,7 @@ def test_every_view_draws_in_a_browser_without_a_network(typical, tmp_path):
     frame["objective_family"] = frame["solver_name"].eq("SPDC[m=1]").astype(int)
     long = "these are lacking: " + 50 * "name, "
     frame.attrs["notes"] = ["one", HOSTILE, long, "four", "five"]
-    write_page(frame, tmp_path / "page.html", "run.parquet", judge(frame))
+    write_page(page_data(frame, "run.parquet", judge(frame)), tmp_path / "page.html")
     seen = looked_at(tmp_path / "page.html", tmp_path)
     assert seen["choices"] >= 15
     assert [name for name, *_ in seen["charts"]] == ["curves-plot", "profile-plot", "rates-plot"]

@@ -105,7 +105,7 @@ def paper_figures(frame, folder, notes):
         From `results.read_results`.
     folder : path
     notes : list
-        Gets a sentence for each figure that does not show all solvers.
+        Gets sentences on the figures that do not show all solvers.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def paper_figures(frame, folder, notes):
     """
     here = [(results.parse(dataset), results.parse(objective)[1], rows)
             for (dataset, objective), rows in results.problems(results.with_primal_gap(frame))]
-    written = []
+    written, lacking = [], {}
     for name, title, grid in (
         ("figure1", "Factorised data", _grid_1(here)),
         ("figure2", "Reduced real data", _grid_2(here)),
@@ -132,10 +132,11 @@ def paper_figures(frame, folder, notes):
         ))
         written.append(_draw(title, grid, folder / name, others))
         if others:
-            notes.append(
-                f"{name} does not show {', '.join(others)}: not of the paper's comparison, or "
-                "variants of what it shows"
-            )
+            lacking.setdefault(", ".join(others), []).append(name)
+    notes += [
+        f"not drawn in {', '.join(names)}: {others}; not of the paper's comparison, or variants"
+        for others, names in lacking.items()
+    ]
     return written
 
 

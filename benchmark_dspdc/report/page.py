@@ -40,28 +40,24 @@ POINTS = 45
 TUNING = ("", "set by hand", "self-tuned")
 
 
-def write_page(frame, file, origin, verdicts, pictures=()):
-    """Write the page of a frame of results.
+def write_page(data, file, pictures=()):
+    """Write the page.
 
     Parameters
     ----------
-    frame : DataFrame
-        From `results.read_results`.
+    data : dict
+        From `page_data`.
     file : path
-    origin : str
-        What the page is about: names of the result files.
-    verdicts : list of Verdict
     pictures : list of path
         PNG files that the page has in it.
     """
     template = resources.files(__package__).joinpath("page.html")
-    made = page_data(frame, origin, verdicts)
-    made["pictures"] = [
+    shown = [
         dict(name=Path(picture).stem,
              data=base64.b64encode(Path(picture).read_bytes()).decode("ascii"))
         for picture in pictures
     ]
-    write_html(template, made, file)
+    write_html(template, data | dict(pictures=shown), file)
 
 
 def write_html(template, data, file):
@@ -79,7 +75,16 @@ def write_html(template, data, file):
 
 
 def page_data(frame, origin, verdicts):
-    """Everything that the page shows, in plain numbers and strings."""
+    """Everything that the page shows but its pictures, in plain numbers and strings.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From `results.read_results`.
+    origin : str
+        What the page is about: names of the result files.
+    verdicts : list of Verdict
+    """
     frame = results.with_primal_gap(results.common_seeds(frame))
     solvers = list(dict.fromkeys(frame["solver_name"]))
     short = results.titles([key for key, _ in results.problems(frame)])
@@ -117,7 +122,6 @@ def page_data(frame, origin, verdicts):
                 ratios=", ".join(map(str, f.ratios)), reason=f.reason,
             ) for f in verdict.findings],
         ) for verdict in verdicts],
-        pictures=[],
         machine=_machine(frame),
     )
 

@@ -1,6 +1,9 @@
 """``python -m benchmark_dspdc report``: page, figures and verdicts of result files."""
 
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -8,7 +11,10 @@ from rich.markup import escape
 
 from ..engine.cache_dirs import write_whole
 from .claims import FAILS, HOLDS, UNKNOWN, as_json, judge
-from .results import beside, read_results
+from .results import beside, problems, read_results
+
+#: With more problems figures are drawn in a process of their own, which takes seconds to begin.
+FEW = 8
 
 COLORS = {HOLDS: "green", FAILS: "dark_orange", UNKNOWN: "bright_black"}
 
@@ -36,21 +42,18 @@ def write_report(files, folder, console=None, notes=(), quiet=False, archived=()
     frame.attrs["notes"] = [*notes, *frame.attrs["notes"]]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with console.status("judging the paper's claims"):
+    with console.status("judging the paper's claims, drawing its figures"), _drawing(
+            frame, folder) as drawing:
         verdicts = judge(frame)
-        told = folder / "verdicts.json"
+        told, page = folder / "verdicts.json", folder / "report.html"
         write_whole(told, (json.dumps(as_json(verdicts), indent=1) + "\n").encode())
-    with console.status("drawing the paper's figures"):
-        # Late, because they take a second to import.
-        from .figures import paper_figures
+        from .page import page_data, write_page
 
-        figures = paper_figures(frame, folder, frame.attrs["notes"])
-    with console.status("writing the page"):
-        from .page import write_page
-
-        page = folder / "report.html"
         origin = ", ".join(Path(file).name for file in (*files, *archived))
-        write_page(frame, page, origin, verdicts, figures)
+        data = page_data(frame, origin, verdicts)
+        figures, more = drawing()
+        frame.attrs["notes"] += more
+        write_page(data | dict(notes=data["notes"] + more), page, figures)
     if quiet:
         return page
     print_verdicts(verdicts, console)
@@ -61,6 +64,25 @@ def write_report(files, folder, console=None, notes=(), quiet=False, archived=()
     for file in (page, told, *figures):
         console.print(escape(f"written: {file}"), soft_wrap=True)
     return page
+
+
+@contextmanager
+def _drawing(frame, folder):
+    """Begin to draw the paper's figures; gives what waits for them, `_drawn`'s result."""
+    if len(problems(frame)) <= FEW:
+        yield lambda: _drawn(frame, folder)
+        return
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        yield other.submit(_drawn, frame, folder).result
+
+
+def _drawn(frame, folder):
+    """The paper's figures that were drawn, and sentences on what they do not show."""
+    # Late, because it takes a second to import.
+    from .figures import paper_figures
+
+    notes = []
+    return paper_figures(frame, folder, notes), notes
 
 
 def print_verdicts(verdicts, console):
