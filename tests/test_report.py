@@ -1142,6 +1142,18 @@ def test_a_round_takes_the_cheap_comparisons_that_fit():
     assert paper_run.next_round(frame, 1.0) is None
 
 
+def test_a_curve_that_several_comparisons_wait_for_is_paid_once():
+    problem = factorized(), ELASTIC
+    options = [((0.0, 5.0), 1, (*problem, STATED, "SDCA[m=1]"), 0),
+               ((0.0, 6.0), 1, (*problem, STATED, "SPDC[m=1]"), 1),
+               ((0.0, 6.0), 1, (*problem, EXACT, "SPDC[m=1]"), 2)]
+    found = paper_run._cheapest(options, 1, paper_run.BEGIN + 6.0, 1.0)
+    assert found.limits == {(*problem, "SPDC[m=1]"): 6.0} and found.comparisons == 2
+    found = paper_run._cheapest(options, 1, paper_run.BEGIN + 11.0, 1.0)
+    assert found.comparisons == 3 and found.wall == paper_run.BEGIN + 11.0
+    assert paper_run._cheapest(options, 1, paper_run.BEGIN + 4.0, 1.0) is None
+
+
 def test_of_a_run_the_file_in_which_it_went_on_longest_is_kept():
     one = runs(curve(STATED, 0.1, to=1e-4, points=30), curve("SPDC[m=1]", 0.2, points=60))
     two = runs(curve(STATED, 0.1, points=50), curve("SPDC[m=1]", 0.2, to=1e-4, points=20))

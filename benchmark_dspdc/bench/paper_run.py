@@ -241,16 +241,16 @@ def next_round(frame, budget, overhead=CERTIFICATES):
     def seeds_of(*problem, fast, slow):
         return max(asked.get((*problem, name), SEEDS) for name in (fast, slow))
     found = {SEEDS: [], MORE_SEEDS: []}
-    for one in open_pairs(frame):
+    for k, one in enumerate(open_pairs(frame)):
         *problem, fast, slow = one.names
         of_all = MORE_SEEDS if seeds_of(*problem, fast=fast, slow=slow) > SEEDS else SEEDS
-        found[of_all] += [(needs, count, one.names) for needs, count in one.options]
+        found[of_all] += [(needs, count, one.names, k) for needs, count in one.options]
     for seeds, options in found.items():
-        chosen = _cheapest(frame, options, seeds, budget, overhead)
+        chosen = _cheapest(options, seeds, budget, overhead)
         if chosen is not None:
             return chosen
     runs, options = to_targets(frame, GAPS).sort_index(), []
-    for finding in compared_pairs(frame):
+    for k, finding in enumerate(compared_pairs(frame)):
         close = sum(row.ratio is not None and 1.0 / CLOSE < row.ratio < CLOSE
                     for row in finding.comparisons)
         if close:
@@ -258,27 +258,39 @@ def next_round(frame, budget, overhead=CERTIFICATES):
             if seeds_of(*problem, fast=fast, slow=slow) < MORE_SEEDS:
                 spent = [ROOM * runs.loc[(*problem, name)]["seconds"].max()
                          for name in (fast, slow)]
-                options.append((spent, close, finding.pair))
-    return _cheapest(frame, options, MORE_SEEDS, budget, overhead)
+                options.append((spent, close, finding.pair, k))
+    return _cheapest(options, MORE_SEEDS, budget, overhead)
 
 
-def _cheapest(frame, options, seeds, budget, overhead):
-    """The cheapest options for each comparison that fit a budget together, None if none does."""
-    limits, decided, wall = {}, {}, BEGIN
-    for needs, count, (*problem, fast, slow) in sorted(
-            options, key=lambda option: sum(option[0]) / option[1]):
-        pair = (*problem, fast, slow)
-        longer = {
-            (*problem, name): need for name, need in zip((fast, slow), needs, strict=True)
-            if need > limits.get((*problem, name), 0.0)
-        }
-        added = sum(need - limits.get(key, 0.0) for key, need in longer.items())
-        if wall + added * seeds * overhead > budget:
-            continue
-        wall += added * seeds * overhead
-        limits |= longer
-        decided[pair] = max(decided.get(pair, 0), count)
-    return Round(limits, wall, sum(decided.values()), seeds) if limits else None
+def _cheapest(options, seeds, budget, overhead):
+    """The options that decide most for their time and fit a budget together, None if none does.
+
+    A curve that several comparisons wait for is paid once.
+    """
+    curves = [
+        {(*pair[:2], name): need for name, need in zip(pair[2:], needs, strict=True) if need > 0.0}
+        for needs, _, pair, _ in options
+    ]
+
+    def decided(limits):
+        best = {}
+        for own, (_, count, _, one) in zip(curves, options, strict=True):
+            if all(need <= limits.get(key, 0.0) for key, need in own.items()):
+                best[one] = max(best.get(one, 0), count)
+        return sum(best.values())
+    limits, wall, count = {}, BEGIN, 0
+    while True:
+        found = []
+        for own in curves:
+            with_it = limits | {key: max(need, limits.get(key, 0.0)) for key, need in own.items()}
+            added = (sum(with_it.values()) - sum(limits.values())) * seeds * overhead
+            gained = decided(with_it) - count
+            if gained and wall + added <= budget:
+                found.append((added / gained, added, gained, with_it))
+        if not found:
+            return Round(limits, wall, count, seeds) if limits else None
+        _, added, gained, limits = min(found, key=lambda one: one[:3])
+        wall, count = wall + added, count + gained
 
 
 def longest(frames):
