@@ -337,6 +337,12 @@ def test_which_variant_of_a_rival_is_taken_depends_on_the_gap():
                       1e-6: ("SPDC[m=1,steps=dspdc]", HOLDS)}
 
 
+def test_a_stated_dspdc_that_does_not_name_its_m_is_judged():
+    frame = runs(*(curve(name, 1.0, REDUCED("a9a"), WEAK) for name in (
+        "DSPDC[sampling=subset,Lambda=heuristic]", "SPDC[m=1]", "SDCA[m=1]")))
+    assert "SPDC[m=1] over SDCA[m=1]" in findings(frame, "figure 2")
+
+
 def test_seeds_on_both_sides_of_one_are_no_bound():
     rival = [curve("SPDC[m=1]", 0.5), curve("SPDC[m=1]", 0.1, rep=1, to=1e-5)]
     stated = [curve(STATED, 0.3), curve(STATED, 0.3, rep=1, to=1e-3)]

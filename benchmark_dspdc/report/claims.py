@@ -585,7 +585,7 @@ def _figure_2(there, form):
         known.add(name)
         findings += _against(problem, "sdca", form=form)
         if form == AS_STATED:
-            sizes = {options["m"] for options in problem.solvers("dspdc").values()
+            sizes = {options.get("m", 1) for options in problem.solvers("dspdc").values()
                      if form_of(options) == form}
             findings += [
                 _faster(problem, solver, *one)
